@@ -1,0 +1,274 @@
+/* The ops that the core and its strategies ask of a device, by string id and revision. A new op is no ABI event: a device
+ * that lacks one answers KVP_UNSUPPORTED, and who asked says so.
+ *
+ * Notation: n rows of a step (all sequences one after the other), D model width, H query heads, G KV heads, d head size,
+ * group = H / G query heads that share a KV head. Plain tensors are contiguous f32 unless said; "w" is any format that
+ * op_support accepts. Operands stand in the order given; constants are those of kvp_op_request.
+ *
+ *  id                     constants             operands                                   attributes / arguments
+ *  kvp.embed/1            w[V,D]                ids i32[n], out[n,D]                       -
+ *  kvp.rms_norm/1         weight[D]             x[n,D], out[n,D]                           kvp_norm_attributes
+ *  kvp.linear/1           w0[o0,i] … wk[ok,i]   x[n,i], out0[n,o0] … outk[n,ok]            kvp_linear_attributes
+ *  kvp.swiglu/1           -                     gate[n,F], up[n,F], out[n,F]               -
+ *  kvp.rope/1             frequencies[r/2]      x[n,heads*d], positions i32[n]             kvp_rope_attributes   in place
+ *  kvp.kv_write/1         -                     k[n,G*d], v[n,G*d]                         kvp_kv_write_arguments
+ *  kvp.attention/1        -                     q[n,H*d], out[n,H*d], lse[n,H]             kvp_attention_arguments
+ *  kvp.column_statistics/1 -                    q[n,H*d], k[n,G*d]                         kvp_column_statistics_arguments
+ *  kvp.partial_index/1    -                     -                                          kvp_partial_index_arguments
+ *  kvp.partial_keys/1     -                     -                                          kvp_partial_keys_arguments
+ *  kvp.partial_scores/1   -                     q[n,H*d]                                   kvp_partial_scores_arguments
+ *  kvp.select_rows/1      -                     -                                          kvp_select_rows_arguments
+ *  kvp.page_means/1       -                     -                                          kvp_page_means_arguments
+ *  kvp.page_bias/1        -                     -                                          kvp_page_bias_arguments
+ *
+ * A cached row is K||V of one (token, KV head): 2*d values. Rows stand in *groups* of `group_tokens` tokens of one KV
+ * head, one run of bytes; where a group is says the group table: address of group t / group_tokens of KV head g at
+ * groups[g * groups_stride + t / group_tokens], 0 when it is not where the device can read it. */
+#ifndef KVPLANE_OPS_H_
+#define KVPLANE_OPS_H_
+
+#include "base.h"
+
+typedef struct kvp_norm_attributes {
+    kvp_head head;
+    float epsilon;
+    uint32_t reserved0;
+} kvp_norm_attributes;
+
+/* Several weights share one input: it is quantised once. accumulate: out += x w^T (a residual connection). */
+typedef struct kvp_linear_attributes {
+    kvp_head head;
+    uint32_t accumulate;
+    uint32_t exact_f32; /* no int8 activations: f32 arithmetic on the dequantised weights, for tests */
+} kvp_linear_attributes;
+
+enum { KVP_ROPE_INTERLEAVED = 1 /* pairs (2i, 2i+1) */, KVP_ROPE_HALVES = 2 /* pairs (i, i + r/2) */ };
+
+/* Rotates the first `dimensions` values of each head by position * frequency; cos and sin times `magnitude`. */
+typedef struct kvp_rope_attributes {
+    kvp_head head;
+    uint32_t style;
+    uint32_t head_size;
+    uint32_t dimensions;
+    float magnitude;
+} kvp_rope_attributes;
+
+/* Where the rows of one sequence and layer are. */
+typedef struct kvp_rows {
+    kvp_head head;
+    kvp_address groups;     /* u64[n_kv_heads][groups_stride], in device memory */
+    uint64_t groups_stride; /* entries a KV head */
+    uint32_t n_kv_heads;
+    uint32_t head_size;
+    uint32_t group_tokens;
+    uint32_t type; /* KVP_TYPE_F16 or KVP_TYPE_F32 */
+} kvp_rows;
+
+typedef struct kvp_kv_write_item { /* one sequence of the step */
+    kvp_head head;
+    const kvp_rows* rows;
+    int64_t row_begin; /* its rows in k and v */
+    int64_t n_rows;
+    int64_t token_begin; /* row_begin becomes this cached row */
+} kvp_kv_write_item;
+
+typedef struct kvp_kv_write_arguments {
+    kvp_head head;
+    const kvp_kv_write_item* const* items;
+    uint32_t n_items;
+    uint32_t reserved0;
+} kvp_kv_write_arguments;
+
+/* What attention reads. RANGE: cached rows [begin, end) of every KV head. PAGE_LIST and ROW_LIST: `index` holds pages of
+ * `page_tokens` tokens or rows, ascending, i32[n_kv_heads][index_stride], of which the first count[kv_head] are valid.
+ * VIRTUAL: not cached rows but an array [n_kv_heads][virtual_stride] of rows K||V of `virtual_type`, the first
+ * `virtual_count` of each head, with an optional bias f32[n_kv_heads][virtual_stride] that is added to the scaled score
+ * (-inf: left out). CAUSAL: a query at cached row p sees only rows <= p. The bounds hold for lists as well. */
+enum { KVP_SEGMENT_RANGE = 1, KVP_SEGMENT_PAGE_LIST = 2, KVP_SEGMENT_ROW_LIST = 3, KVP_SEGMENT_VIRTUAL = 4 };
+enum { KVP_SEGMENT_CAUSAL = 1u << 0 };
+
+typedef struct kvp_segment {
+    kvp_head head;
+    uint32_t form;  /* KVP_SEGMENT_* */
+    uint32_t flags; /* KVP_SEGMENT_CAUSAL */
+    int64_t begin;  /* RANGE */
+    int64_t end;
+    kvp_address index; /* PAGE_LIST, ROW_LIST; device memory */
+    kvp_address count; /* i32[n_kv_heads], device memory: no host needs to know it */
+    uint64_t index_stride;
+    uint32_t max_count; /* what count can be at most */
+    uint32_t page_tokens;
+    kvp_address virtual_rows;
+    kvp_address virtual_bias; /* 0: none */
+    uint64_t virtual_stride;
+    uint32_t virtual_count;
+    uint32_t virtual_type;
+    uint64_t ticket; /* of kvp_kv_core.fetch; 0: none. Attention waits for it; devices ignore it */
+} kvp_segment;
+
+typedef struct kvp_attention_item { /* one sequence of the step */
+    kvp_head head;
+    const kvp_rows* rows;
+    int64_t row_begin; /* its rows in q, out and lse */
+    int64_t n_rows;
+    int64_t token_begin; /* the cached row of q's row_begin */
+    const kvp_segment* const* segments;
+    uint32_t n_segments;
+    uint32_t merge; /* out and lse already hold a partial result over other rows: merge with it by LSE */
+} kvp_attention_item;
+
+/* out = softmax(scale * q k^T + bias) v over all segments of the sequence; lse = log of the sum of exponentials.
+ * An item whose segments hold no row for a query gives out 0 and lse -inf there. */
+typedef struct kvp_attention_arguments {
+    kvp_head head;
+    const kvp_attention_item* const* items;
+    uint32_t n_items;
+    uint32_t n_heads;
+    float scale;
+    uint32_t reserved0;
+} kvp_attention_arguments;
+
+/* ---- index ops: the arithmetic of strategies. One call serves one sequence and layer. ---- */
+
+/* Adds to running sums over q and k of rows [row_begin, row_begin + n_rows), both times skew when given:
+ * statistics f64[G][5][d]: sum |q| over rows and the heads of the group, sum q^2 over the same, sum |k|, sum k, sum k^2. */
+typedef struct kvp_column_statistics_arguments {
+    kvp_head head;
+    kvp_address statistics;
+    kvp_address skew; /* f32[G][d][d], x becomes x * skew; 0: identity */
+    int64_t row_begin;
+    int64_t n_rows;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_size;
+    uint32_t reserved0;
+} kvp_column_statistics_arguments;
+
+enum {
+    KVP_COLUMNS_ABS_SUM = 1, /* top of sum|q| / group + sum|k| (paper) */
+    KVP_COLUMNS_Q = 2,       /* top of sum|q| (artifact, speed) */
+    KVP_COLUMNS_UNION = 3,   /* top of sum|q| and top of sum|k| (artifact, accuracy): up to twice as many columns */
+    KVP_COLUMNS_ENERGY = 4   /* top of mean q^2 times variance of k */
+};
+
+/* Picks `n_chosen` columns a KV head and writes projection f32[G][d][n_columns]: column j of head g is skew's column
+ * index[g][j] (or a unit vector); index i32[G][n_columns], -1 (and zero column) where unused; mean f32[G][n_columns],
+ * the prompt's mean of the projected keys. n_columns >= n_chosen, and >= 2 n_chosen for UNION. Ties: lower column. */
+typedef struct kvp_partial_index_arguments {
+    kvp_head head;
+    kvp_address statistics;
+    kvp_address skew;
+    kvp_address projection;
+    kvp_address index;
+    kvp_address mean;
+    int64_t n_rows; /* how many rows the statistics hold */
+    uint32_t mode;
+    uint32_t n_chosen;
+    uint32_t n_columns;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_size;
+} kvp_partial_index_arguments;
+
+/* Partial keys of cached rows [token_begin, token_end): key * projection - mean. Stored as [G][capacity] rows of
+ * n_columns values. F32, F16: as they are (mean not subtracted). I8: round(x / s), s = max|x| / 127 a row, clamped to
+ * [-128, 127], with scales f32[G][capacity]. I4: round(x / s), s = scales f32[G][n_columns], clamped to [-8, 7], two a
+ * byte (low nibble first, value + 8). */
+typedef struct kvp_partial_keys_arguments {
+    kvp_head head;
+    const kvp_rows* rows;
+    kvp_address projection;
+    kvp_address mean;
+    kvp_address keys;
+    kvp_address scales;
+    uint64_t capacity;
+    int64_t token_begin;
+    int64_t token_end;
+    uint32_t type;
+    uint32_t n_columns;
+    uint32_t find_scales; /* I4: raise scales to max|x| / 7 over these rows first (the prompt's), and do not store */
+    uint32_t reserved0;
+} kvp_partial_keys_arguments;
+
+/* scores f32[G][scores_stride] of cached rows [0, n_tokens) for the query in row `row` of q: per head
+ * scale * (q projection) . partial key, less the head's maximum; then the best head of the group (best_head = 1), or the
+ * group's mean (0). */
+typedef struct kvp_partial_scores_arguments {
+    kvp_head head;
+    kvp_address projection;
+    kvp_address keys;
+    kvp_address scales;
+    kvp_address scores;
+    uint64_t capacity;
+    uint64_t scores_stride;
+    int64_t row;
+    int64_t n_tokens;
+    uint32_t type;
+    uint32_t n_columns;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_size;
+    uint32_t best_head;
+    float scale;
+    uint32_t reserved0;
+} kvp_partial_scores_arguments;
+
+enum {
+    KVP_SELECT_STRICT = 1u << 0,  /* count scores > max - alpha, not >= */
+    KVP_SELECT_PER_HEAD = 1u << 1 /* each KV head its own count, not the heads' mean */
+};
+
+/* count = mean over KV heads of #{score > -alpha} rounded down (fixed_share >= 0: that share of n_tokens instead), at
+ * least min_count, at most floor(max_share * n_tokens), at least 1. Then the `count` best rows of each KV head outside
+ * [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index i32[G][index_stride]; how many there are to
+ * counts i32[G]. Ties: lower row. alpha may be infinite. */
+typedef struct kvp_select_rows_arguments {
+    kvp_head head;
+    kvp_address scores;
+    uint64_t scores_stride;
+    kvp_address index;
+    uint64_t index_stride;
+    kvp_address counts;
+    int64_t n_tokens;
+    int64_t skip_begin;
+    int64_t skip_end;
+    uint32_t n_kv_heads;
+    uint32_t flags;
+    uint32_t min_count;
+    uint32_t max_count; /* room in index */
+    float alpha;
+    float max_share;
+    float fixed_share;
+    uint32_t reserved0;
+} kvp_select_rows_arguments;
+
+/* means: virtual rows f32[G][capacity] of mean K||V of each page, brought up to date for cached rows
+ * [token_begin, token_end) that were appended. A page that token_begin lies inside of goes on from its old mean. */
+typedef struct kvp_page_means_arguments {
+    kvp_head head;
+    const kvp_rows* rows;
+    kvp_address means;
+    uint64_t capacity; /* pages */
+    int64_t token_begin;
+    int64_t token_end;
+    uint32_t page_tokens;
+    uint32_t reserved0;
+} kvp_page_means_arguments;
+
+/* bias f32[G][capacity] of the first ceil(n_tokens / page_tokens) pages: log of the number of the page's rows that are
+ * neither in index nor in [0, skip_begin) nor in [n_tokens - skip_end, n_tokens); -inf for none. */
+typedef struct kvp_page_bias_arguments {
+    kvp_head head;
+    kvp_address index;
+    uint64_t index_stride;
+    kvp_address counts;
+    kvp_address bias;
+    uint64_t capacity;
+    int64_t n_tokens;
+    int64_t skip_begin;
+    int64_t skip_end;
+    uint32_t n_kv_heads;
+    uint32_t page_tokens;
+} kvp_page_bias_arguments;
+
+#endif /* KVPLANE_OPS_H_ */

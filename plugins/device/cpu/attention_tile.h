@@ -1,0 +1,35 @@
+// Attention of a few query rows of one KV head's group over a run of slots, by an online softmax over blocks of rows.
+#pragma once
+
+#include "segment_rows.h"
+
+namespace kvplane::cpu {
+
+// M queries: row r of the tile and head h of the group are query r * group + h.
+struct Tile {
+    const Segments* segments;
+    int64_t kv_head;
+    int64_t group;  // query heads a KV head
+    int64_t n_rows;
+    int64_t first_position;  // cached row of the tile's first query row
+    int64_t first_slot;
+    int64_t last_slot;
+    const float* q;  // [n_rows][q_stride], at the group's first head
+    int64_t q_stride;
+    float scale;
+};
+
+// Unnormalised result of M queries.
+struct Partial {
+    float* out;     // [M][head_size], sum of exp(score - maximum) * v
+    float* maxima;  // [M], -inf where no row was seen
+    float* sums;    // [M]
+};
+
+// Floats that attend needs besides its result.
+int64_t tile_scratch_floats(int64_t n_queries, int64_t head_size);
+
+// Returns the cached row that could not be read, or -1.
+int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial);
+
+}  // namespace kvplane::cpu

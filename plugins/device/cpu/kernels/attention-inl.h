@@ -1,0 +1,235 @@
+// Rows K||V as they lie in the cache. Few queries read and widen them in place; many first unpack a block to f32.
+#pragma once
+
+#include "kernels/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvplane::cpu {
+namespace {
+
+// Sums of four vectors, one after the other in each 128-bit part, still to be added over the parts.
+HWY_INLINE F sum_in_parts(F a, F b, F c, F d) {
+    const hn::Repartition<uint64_t, D> pairs;
+    const F ab = hn::Add(hn::InterleaveLower(kF, a, b), hn::InterleaveUpper(kF, a, b));
+    const F cd = hn::Add(hn::InterleaveLower(kF, c, d), hn::InterleaveUpper(kF, c, d));
+    const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, cd));
+    const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, cd));
+    return hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high));
+}
+
+// quarters[i] = sum_in_parts of rows 4i .. 4i + 3; result: lane r is the sum of row r.
+HWY_INLINE F sum_parts(const F (&quarters)[kLanes / 4]) {
+    if constexpr (kLanes == 4) {
+        return quarters[0];
+    } else if constexpr (kLanes == 8) {
+        return hn::Add(hn::ConcatLowerLower(kF, quarters[1], quarters[0]),
+                       hn::ConcatUpperUpper(kF, quarters[1], quarters[0]));
+    } else {
+        const F even = hn::Add(hn::ConcatLowerLower(kF, quarters[2], quarters[0]),
+                               hn::ConcatUpperUpper(kF, quarters[2], quarters[0]));
+        const F odd = hn::Add(hn::ConcatLowerLower(kF, quarters[3], quarters[1]),
+                              hn::ConcatUpperUpper(kF, quarters[3], quarters[1]));
+        return hn::OddEvenBlocks(hn::Add(odd, hn::SwapAdjacentBlocks(odd)),
+                                 hn::Add(even, hn::SwapAdjacentBlocks(even)));
+    }
+}
+
+template <typename T, int Q>
+HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const uint8_t* const* rows, int64_t n_rows,
+                           int64_t width, float* out, int64_t out_stride) {
+    const int64_t whole = width / kLanes * kLanes;
+    for (int64_t row = 0; row < n_rows; row += kLanes) {
+        F quarters[Q][kLanes / 4];
+        for (int64_t part = 0; part < kLanes / 4; ++part) {
+            const T* four[4];
+            for (int64_t j = 0; j < 4; ++j) {
+                const int64_t at = row + part * 4 + j;
+                four[j] = reinterpret_cast<const T*>(rows[at < n_rows ? at : n_rows - 1]);
+            }
+            F total[Q][4];
+            for (int q = 0; q < Q; ++q) {
+                for (int j = 0; j < 4; ++j) total[q][j] = hn::Zero(kF);
+            }
+            for (int64_t i = 0; i < whole; i += kLanes) {
+                F key[4];
+                for (int j = 0; j < 4; ++j) key[j] = load(four[j] + i);
+                for (int q = 0; q < Q; ++q) {
+                    const F query = load(queries + q * query_stride + i);
+                    for (int j = 0; j < 4; ++j) total[q][j] = hn::MulAdd(query, key[j], total[q][j]);
+                }
+            }
+            for (int q = 0; q < Q; ++q) {
+                quarters[q][part] = sum_in_parts(total[q][0], total[q][1], total[q][2], total[q][3]);
+            }
+        }
+        for (int q = 0; q < Q; ++q) {
+            const F scores = sum_parts(quarters[q]);
+            store_columns(scores, out + q * out_stride + row, n_rows - row, false);
+            for (int64_t i = whole; i < width; ++i) {
+                const float query = queries[q * query_stride + i];
+                for (int64_t j = row; j < n_rows && j < row + kLanes; ++j) {
+                    out[q * out_stride + j] += query * scalar(reinterpret_cast<const T*>(rows[j])[i]);
+                }
+            }
+        }
+    }
+}
+
+template <typename T, int Q, int V>
+HWY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, const uint8_t* const* rows,
+                                   int64_t n_rows, int64_t begin, float* out, int64_t out_stride) {
+    F total[Q][V];
+    for (int q = 0; q < Q; ++q) {
+        for (int v = 0; v < V; ++v) total[q][v] = load(out + q * out_stride + begin + v * kLanes);
+    }
+    for (int64_t row = 0; row < n_rows; ++row) {
+        const T* values = reinterpret_cast<const T*>(rows[row]) + begin;
+        F value[V];
+        for (int v = 0; v < V; ++v) value[v] = load(values + v * kLanes);
+        for (int q = 0; q < Q; ++q) {
+            const F weight = set(weights[q * weight_stride + row]);
+            for (int v = 0; v < V; ++v) total[q][v] = hn::MulAdd(weight, value[v], total[q][v]);
+        }
+    }
+    for (int q = 0; q < Q; ++q) {
+        for (int v = 0; v < V; ++v) store(total[q][v], out + q * out_stride + begin + v * kLanes);
+    }
+}
+
+template <typename T, int Q>
+HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, const uint8_t* const* rows, int64_t n_rows,
+                                int64_t width, float* out, int64_t out_stride) {
+    constexpr int V = Level::kMultiplyVectors;
+    int64_t begin = 0;
+    for (; begin + V * kLanes <= width; begin += V * kLanes) {
+        accumulate_columns<T, Q, V>(weights, weight_stride, rows, n_rows, begin, out, out_stride);
+    }
+    for (; begin < width; begin += kLanes) {
+        accumulate_columns<T, Q, 1>(weights, weight_stride, rows, n_rows, begin, out, out_stride);
+    }
+}
+
+template <typename T>
+void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const uint8_t* const* rows,
+                 int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
+    int64_t q = 0;
+    for (; q + 4 <= n_queries; q += 4) {
+        score_tile<T, 4>(queries + q * query_stride, query_stride, rows, n_rows, width, out + q * out_stride,
+                         out_stride);
+    }
+    queries += q * query_stride;
+    out += q * out_stride;
+    switch (n_queries - q) {
+        case 3: return score_tile<T, 3>(queries, query_stride, rows, n_rows, width, out, out_stride);
+        case 2: return score_tile<T, 2>(queries, query_stride, rows, n_rows, width, out, out_stride);
+        case 1: return score_tile<T, 1>(queries, query_stride, rows, n_rows, width, out, out_stride);
+        default: return;
+    }
+}
+
+void score_rows(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const uint8_t* const* rows,
+                int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
+    switch (type) {
+        case RowType::F32:
+            return score_typed<float>(queries, query_stride, n_queries, rows, n_rows, width, out, out_stride);
+        case RowType::F16:
+            return score_typed<hwy::float16_t>(queries, query_stride, n_queries, rows, n_rows, width, out, out_stride);
+        case RowType::I8:
+            return score_typed<int8_t>(queries, query_stride, n_queries, rows, n_rows, width, out, out_stride);
+    }
+}
+
+template <typename T>
+void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_queries, const uint8_t* const* rows,
+                      int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
+    int64_t q = 0;
+    for (; q + 4 <= n_queries; q += 4) {
+        accumulate_tile<T, 4>(weights + q * weight_stride, weight_stride, rows, n_rows, width, out + q * out_stride,
+                              out_stride);
+    }
+    weights += q * weight_stride;
+    out += q * out_stride;
+    switch (n_queries - q) {
+        case 3: return accumulate_tile<T, 3>(weights, weight_stride, rows, n_rows, width, out, out_stride);
+        case 2: return accumulate_tile<T, 2>(weights, weight_stride, rows, n_rows, width, out, out_stride);
+        case 1: return accumulate_tile<T, 1>(weights, weight_stride, rows, n_rows, width, out, out_stride);
+        default: return;
+    }
+}
+
+void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
+                     const uint8_t* const* rows, int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
+    if (type == RowType::F16) {
+        accumulate_typed<hwy::float16_t>(weights, weight_stride, n_queries, rows, n_rows, width, out, out_stride);
+    } else {
+        accumulate_typed<float>(weights, weight_stride, n_queries, rows, n_rows, width, out, out_stride);
+    }
+}
+
+template <typename T>
+void unpack_typed(const uint8_t* const* rows, int64_t n_rows, int64_t width, float* keys, int64_t key_stride,
+                  float* values) {
+    constexpr int64_t kSide = 16;
+    for (int64_t row = 0; row < n_rows; row += kSide) {
+        const int64_t here = n_rows - row < kSide ? n_rows - row : kSide;
+        for (int64_t i = 0; i < width; i += kSide) {
+            alignas(64) float square[kSide][kSide] = {};
+            for (int64_t j = 0; j < here; ++j) {
+                const T* key = reinterpret_cast<const T*>(rows[row + j]) + i;
+                for (int64_t c = 0; c < kSide; c += kLanes) store(load(key + c), &square[j][c]);
+            }
+            for (int64_t c = 0; c < kSide; ++c) {
+                float* line = keys + (i + c) * key_stride + row;
+                for (int64_t j = 0; j < kSide; ++j) line[j] = square[j][c];
+            }
+        }
+        for (int64_t j = 0; j < here; ++j) {
+            const T* value = reinterpret_cast<const T*>(rows[row + j]) + width;
+            float* line = values + (row + j) * width;
+            for (int64_t i = 0; i < width; i += kLanes) store(load(value + i), line + i);
+        }
+    }
+}
+
+void unpack_rows(RowType type, const uint8_t* const* rows, int64_t n_rows, int64_t width, float* keys,
+                 int64_t key_stride, float* values) {
+    if (type == RowType::F16) {
+        unpack_typed<hwy::float16_t>(rows, n_rows, width, keys, key_stride, values);
+    } else {
+        unpack_typed<float>(rows, n_rows, width, keys, key_stride, values);
+    }
+}
+
+void softmax_block(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
+                   float* maxima, float* sums, float* out, int64_t out_stride, int64_t width) {
+    for (int64_t q = 0; q < n_queries; ++q) {
+        float* line = scores + q * score_stride;
+        for (int64_t i = visible[q]; i < n; ++i) line[i] = kNegativeInfinity;
+        F lanes = set(kNegativeInfinity);
+        for (int64_t i = 0; i < n; i += kLanes) lanes = hn::Max(lanes, load(line + i));
+        const float block_maximum = hn::GetLane(hn::MaxOfLanes(kF, lanes));
+        const float now = block_maximum > maxima[q] ? block_maximum : maxima[q];
+        if (now == kNegativeInfinity) {  // nothing seen yet: exp(-inf - -inf) would be NaN
+            for (int64_t i = 0; i < n; ++i) line[i] = 0.0f;
+            continue;
+        }
+        F total = hn::Zero(kF);
+        for (int64_t i = 0; i < n; i += kLanes) {
+            const F p = hn::Exp(kF, hn::Sub(load(line + i), set(now)));
+            total = hn::Add(total, p);
+            store(p, line + i);
+        }
+        float correction = 1.0f;
+        if (now != maxima[q]) {
+            correction = hn::GetLane(hn::Exp(kF, set(maxima[q] - now)));
+            float* value = out + q * out_stride;
+            for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(value + i), set(correction)), value + i);
+            maxima[q] = now;
+        }
+        sums[q] = sums[q] * correction + hn::GetLane(hn::SumOfLanes(kF, total));
+    }
+}
+
+}  // namespace
+}  // namespace kvplane::cpu
+HWY_AFTER_NAMESPACE();

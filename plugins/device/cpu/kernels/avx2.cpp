@@ -1,0 +1,46 @@
+// AVX2, FMA and F16C, without VNNI: pairs of u8 x s8 products in 16 bits.
+#include "kernels/includes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvplane::cpu {
+namespace {
+
+struct Level {
+    using Words = __m256i;  // 8 rows x 4 bytes
+    static constexpr int64_t kRows = 8;
+    static constexpr int64_t kTileRows = 4;
+    static constexpr int64_t kMultiplyRows = 6;
+    static constexpr int64_t kMultiplyVectors = 2;
+    static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
+    static constexpr int64_t kPrefetchBytes = 1024;
+    static constexpr int32_t kOffset8 = 0;  // dot8 goes back to signed weights: 255 * 127 * 2 does not fit 16 bits
+
+    static HWY_INLINE Words zero() { return _mm256_setzero_si256(); }
+    static HWY_INLINE Words set(int32_t x) { return _mm256_set1_epi32(x); }
+    static HWY_INLINE Words load(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+    static HWY_INLINE Words low_nibbles(Words w) { return _mm256_and_si256(w, _mm256_set1_epi8(15)); }
+    static HWY_INLINE Words high_nibbles(Words w) { return low_nibbles(_mm256_srli_epi16(w, 4)); }
+    static HWY_INLINE Words widen(Words pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+    // A whole block in 16 bits: 8 steps of at most 2 * 15 * 127 make 30,480.
+    static HWY_INLINE Words start4(int32_t) { return zero(); }
+    static HWY_INLINE Words dot4(Words sum, Words w, Words a) {
+        return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, a));
+    }
+    static HWY_INLINE Words finish4(Words sum, int32_t bias) { return _mm256_add_epi32(widen(sum), set(bias)); }
+    static HWY_INLINE Words dot8(Words sum, Words w, Words a) {
+        const Words weight = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+        return _mm256_add_epi32(sum, widen(_mm256_maddubs_epi16(_mm256_abs_epi8(weight), _mm256_sign_epi8(a, weight))));
+    }
+};
+
+}  // namespace
+}  // namespace kvplane::cpu
+HWY_AFTER_NAMESPACE();
+
+#include "kernels/table-inl.h"
+
+namespace kvplane::cpu {
+const Kernels& kernels_avx2() {
+    return kTable;
+}
+}  // namespace kvplane::cpu

@@ -1,0 +1,39 @@
+// AVX2 with AVX-VNNI: the 256-bit vpdpbusd of processors without AVX-512.
+#include "kernels/includes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvplane::cpu {
+namespace {
+
+struct Level {
+    using Words = __m256i;  // 8 rows x 4 bytes
+    static constexpr int64_t kRows = 8;
+    static constexpr int64_t kTileRows = 4;
+    static constexpr int64_t kMultiplyRows = 6;
+    static constexpr int64_t kMultiplyVectors = 2;
+    static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
+    static constexpr int64_t kPrefetchBytes = 1024;
+    static constexpr int32_t kOffset8 = 128;
+
+    static HWY_INLINE Words zero() { return _mm256_setzero_si256(); }
+    static HWY_INLINE Words set(int32_t x) { return _mm256_set1_epi32(x); }
+    static HWY_INLINE Words load(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+    static HWY_INLINE Words low_nibbles(Words w) { return _mm256_and_si256(w, _mm256_set1_epi8(15)); }
+    static HWY_INLINE Words high_nibbles(Words w) { return low_nibbles(_mm256_srli_epi16(w, 4)); }
+    static HWY_INLINE Words start4(int32_t bias) { return set(bias); }
+    static HWY_INLINE Words dot4(Words sum, Words w, Words a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
+    static HWY_INLINE Words finish4(Words sum, int32_t) { return sum; }
+    static HWY_INLINE Words dot8(Words sum, Words w, Words a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
+};
+
+}  // namespace
+}  // namespace kvplane::cpu
+HWY_AFTER_NAMESPACE();
+
+#include "kernels/table-inl.h"
+
+namespace kvplane::cpu {
+const Kernels& kernels_avxvnni() {
+    return kTable;
+}
+}  // namespace kvplane::cpu

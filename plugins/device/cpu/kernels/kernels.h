@@ -1,0 +1,96 @@
+// The inner loops of the plugin, once per instruction set. Everything above works through this table and is compiled
+// for the x86-64 baseline, so that the library loads on any machine.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace kvplane::cpu {
+
+// Weights are packed in panels: 16 output rows side by side, so that a vector holds one position of 16 rows and sums
+// stay vertical. See packed_weights.h for the bytes.
+constexpr int64_t kPanelRows = 16;
+constexpr int64_t kBlock = 32;  // elements that share a scale, in weights and in activations
+
+enum class PanelFormat : uint32_t { F32 = 0, F16 = 1, BF16 = 2, Q8_0 = 3, Q4_0 = 4, Q4_1 = 5 };
+constexpr size_t kPanelFormats = 6;
+
+constexpr bool is_quantised(PanelFormat format) {
+    return format >= PanelFormat::Q8_0;
+}
+
+// Rows of f32 and, where a quantised weight asks for it, the same in int8: x = scale * value per block of 32.
+struct Activations {
+    const float* x;        // [rows][width]
+    const int8_t* values;  // [rows][width]
+    const float* scales;   // [rows][width / 32]
+    const int32_t* sums;   // [rows][width / 32], sum of values
+    int64_t width;
+};
+
+// out[row][column] (+)= x[row] . weight[column], for rows [row_begin, row_end) and the panels given.
+struct PanelTask {
+    const uint8_t* panels;
+    int64_t panel_bytes;
+    int64_t n_panels;
+    int64_t n_columns;  // valid columns of all these panels together; the last panel may be part full
+    Activations in;
+    int64_t row_begin;
+    int64_t row_end;
+    float* out;  // column 0 of the first panel here
+    int64_t out_stride;
+    bool accumulate;
+};
+
+// Types of the rows that score_rows and accumulate_rows read.
+enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
+
+struct Kernels {
+    void (*multiply_panels[kPanelFormats])(const PanelTask& task);
+    // One row of x to int8: width is a multiple of 32.
+    void (*quantise_row)(const float* x, int64_t width, int8_t* values, float* scales, int32_t* sums);
+
+    // c[m][n] (+)= a[m][k] b[k][n], all row-major f32 with strides in elements.
+    void (*multiply)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* c, int64_t c_stride,
+                     int64_t m, int64_t k, int64_t n, bool accumulate);
+
+    // out[q][row] = queries[q] . rows[row][0 .. width), rows of `type`.
+    void (*score_rows)(RowType type, const float* queries, int64_t query_stride, int64_t n_queries,
+                       const uint8_t* const* rows, int64_t n_rows, int64_t width, float* out, int64_t out_stride);
+    // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
+    void (*accumulate_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
+                            const uint8_t* const* rows, int64_t n_rows, int64_t width, float* out, int64_t out_stride);
+    // keys[width][stride] = transposed first halves, values[n_rows][width] = second halves of rows K||V;
+    // width is a multiple of 16, stride >= n_rows, and columns up to the next multiple of 16 are zeroed.
+    void (*unpack_rows)(RowType type, const uint8_t* const* rows, int64_t n_rows, int64_t width, float* keys,
+                        int64_t key_stride, float* values);
+    // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
+    // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16.
+    void (*softmax_block)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
+                          float* maxima, float* sums, float* out, int64_t out_stride, int64_t width);
+
+    void (*rms_norm)(const float* x, const float* weight, float epsilon, float* out, int64_t n);
+    void (*swiglu)(const float* gate, const float* up, float* out, int64_t n);
+    void (*rotate_halves)(float* x, const float* cosines, const float* sines, int64_t n_pairs);
+    void (*rotate_interleaved)(float* x, const float* cosines, const float* sines, int64_t n_pairs);
+    void (*to_f16)(const float* x, uint16_t* out, int64_t n);
+    void (*from_f16)(const uint16_t* x, float* out, int64_t n);
+
+    float (*maximum)(const float* x, int64_t n);  // -inf for n = 0
+    // best[i] = max(best[i], x[i] - shift) and total[i] += x[i] - shift.
+    void (*shift_max)(const float* x, float shift, float* best, int64_t n);
+    void (*shift_add)(const float* x, float shift, float* total, int64_t n);
+    void (*scale_by)(float* x, const float* factors, int64_t n);
+    // absolute[i] += |x|, plain[i] += x, squares[i] += x^2 over rows of x[n_rows][stride], columns [0, n).
+    void (*column_sums)(const float* x, int64_t stride, int64_t n_rows, int64_t n, float* absolute, float* plain,
+                        float* squares);
+    int64_t (*count_at_least)(const int32_t* keys, int32_t threshold, int64_t n);
+};
+
+// One table a level; each stands in a file of its own, which alone is compiled for that instruction set.
+const Kernels& kernels_sse4();
+const Kernels& kernels_avx2();
+const Kernels& kernels_avxvnni();
+const Kernels& kernels_avx512();
+
+}  // namespace kvplane::cpu

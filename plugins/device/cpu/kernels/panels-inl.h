@@ -1,0 +1,233 @@
+// Products with packed weights. A tile is R rows of activations by V vectors of weight rows; all sums are vertical, one
+// lane a weight row, so nothing is added across lanes. Panel bytes: packed_weights.h.
+#pragma once
+
+#include "kernels/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvplane::cpu {
+namespace {
+
+constexpr int64_t kPanelVectors = kPanelRows / kLanes;
+
+// Where vector `index` of a run of panels begins.
+struct PanelPlace {
+    const uint8_t* panel;
+    int64_t lane;  // first row of the vector inside the panel
+};
+
+HWY_INLINE PanelPlace panel_place(const PanelTask& task, int64_t index) {
+    return {task.panels + index / kPanelVectors * task.panel_bytes, index % kPanelVectors * kLanes};
+}
+
+HWY_INLINE Level::Words broadcast4(const int8_t* p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return Level::set(word);
+}
+
+HWY_INLINE F to_float(Level::Words words) {
+    return hn::ConvertTo(kF, hn::Vec<D32>{words});
+}
+
+// One block of 32: integer dots of R rows with V vectors. `bias` takes the offset of the stored weights back out.
+template <PanelFormat kFormat, int R, int V>
+HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const int8_t* const (&values)[R], int64_t block,
+                           const int32_t (&bias)[R], Level::Words (&dots)[R][V]) {
+    for (int r = 0; r < R; ++r) {
+        for (int v = 0; v < V; ++v) {
+            dots[r][v] = kFormat == PanelFormat::Q8_0 ? Level::set(bias[r]) : Level::start4(bias[r]);
+        }
+    }
+    if constexpr (kFormat == PanelFormat::Q8_0) {
+#pragma GCC unroll 8
+        for (int64_t step = 0; step < 8; ++step) {
+            for (int v = 0; v < V; ++v) {
+                const auto w = Level::load(weights[v] + (block * 8 + step) * 4 * kPanelRows);
+                for (int r = 0; r < R; ++r) {
+                    dots[r][v] = Level::dot8(dots[r][v], w, broadcast4(values[r] + block * kBlock + step * 4));
+                }
+            }
+        }
+    } else {
+#pragma GCC unroll 4
+        for (int64_t step = 0; step < 4; ++step) {
+            for (int v = 0; v < V; ++v) {
+                const auto both = Level::load(weights[v] + (block * 4 + step) * 4 * kPanelRows);
+                const auto low = Level::low_nibbles(both);
+                const auto high = Level::high_nibbles(both);
+                for (int r = 0; r < R; ++r) {
+                    const int8_t* a = values[r] + block * kBlock + step * 8;
+                    dots[r][v] = Level::dot4(dots[r][v], low, broadcast4(a));
+                    dots[r][v] = Level::dot4(dots[r][v], high, broadcast4(a + 4));
+                }
+            }
+        }
+        for (int r = 0; r < R; ++r) {
+            for (int v = 0; v < V; ++v) dots[r][v] = Level::finish4(dots[r][v], bias[r]);
+        }
+    }
+}
+
+template <PanelFormat kFormat, int R, int V>
+HWY_INLINE void quantised_tile(const PanelTask& task, int64_t vector, int64_t row) {
+    constexpr int64_t kBlockBytes = (kFormat == PanelFormat::Q8_0 ? 32 : 16) * kPanelRows;
+    constexpr int64_t kScaleRows = (kFormat == PanelFormat::Q4_1 ? 2 : 1) * kPanelRows;
+    constexpr int32_t kOffset = kFormat == PanelFormat::Q8_0 ? Level::kOffset8 : kFormat == PanelFormat::Q4_0 ? 8 : 0;
+    const int64_t n_blocks = task.in.width / kBlock;
+
+    const uint8_t* weights[V];
+    const hwy::float16_t* scales[V];
+    for (int v = 0; v < V; ++v) {
+        const PanelPlace place = panel_place(task, vector + v);
+        weights[v] = place.panel + place.lane * 4;
+        scales[v] = reinterpret_cast<const hwy::float16_t*>(place.panel + n_blocks * kBlockBytes) + place.lane;
+    }
+    const int8_t* values[R];
+    const float* row_scales[R];
+    const int32_t* row_sums[R];
+    for (int r = 0; r < R; ++r) {
+        values[r] = task.in.values + (row + r) * task.in.width;
+        row_scales[r] = task.in.scales + (row + r) * n_blocks;
+        row_sums[r] = task.in.sums + (row + r) * n_blocks;
+    }
+
+    F total[R][V];
+    for (int r = 0; r < R; ++r) {
+        for (int v = 0; v < V; ++v) total[r][v] = hn::Zero(kF);
+    }
+    for (int64_t block = 0; block < n_blocks; ++block) {
+        if constexpr (R == 1) {  // one pass over the weights: ask for them ahead, across the ends of panels too
+            for (int v = 0; v < V; ++v) {
+                const uint8_t* ahead = weights[v] + block * kBlockBytes + Level::kPrefetchBytes;
+                for (int64_t line = 0; line < kBlockBytes; line += 64 * kPanelVectors) {
+                    _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
+                }
+            }
+        }
+        int32_t bias[R];
+        for (int r = 0; r < R; ++r) bias[r] = kOffset == 0 ? 0 : -kOffset * row_sums[r][block];
+        Level::Words dots[R][V];
+        block_dots<kFormat, R, V>(weights, values, block, bias, dots);
+        for (int v = 0; v < V; ++v) {
+            const F scale = load(scales[v] + block * kScaleRows);
+            for (int r = 0; r < R; ++r) {
+                const F factor = hn::Mul(scale, set(row_scales[r][block]));
+                total[r][v] = hn::MulAdd(to_float(dots[r][v]), factor, total[r][v]);
+            }
+            if constexpr (kFormat == PanelFormat::Q4_1) {
+                const F minimum = load(scales[v] + block * kScaleRows + kPanelRows);
+                for (int r = 0; r < R; ++r) {
+                    const float sum = row_scales[r][block] * static_cast<float>(row_sums[r][block]);
+                    total[r][v] = hn::MulAdd(minimum, set(sum), total[r][v]);
+                }
+            }
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        float* out = task.out + (row + r) * task.out_stride;
+        for (int v = 0; v < V; ++v) {
+            const int64_t column = (vector + v) * kLanes;
+            store_columns(total[r][v], out + column, task.n_columns - column, task.accumulate);
+        }
+    }
+}
+
+template <typename T, int R, int V>
+HWY_INLINE void float_tile(const PanelTask& task, int64_t vector, int64_t row) {
+    constexpr int kSplit = R * V >= 4 ? 1 : 4;  // independent sums, where one row alone would wait for each FMA
+    const T* weights[V];
+    for (int v = 0; v < V; ++v) {
+        const PanelPlace place = panel_place(task, vector + v);
+        weights[v] = reinterpret_cast<const T*>(place.panel) + place.lane;
+    }
+    const float* x[R];
+    for (int r = 0; r < R; ++r) x[r] = task.in.x + (row + r) * task.in.width;
+    F total[kSplit][R][V];
+    for (int s = 0; s < kSplit; ++s) {
+        for (int r = 0; r < R; ++r) {
+            for (int v = 0; v < V; ++v) total[s][r][v] = hn::Zero(kF);
+        }
+    }
+    int64_t i = 0;
+    for (; i + kSplit <= task.in.width; i += kSplit) {
+        for (int s = 0; s < kSplit; ++s) {
+            for (int v = 0; v < V; ++v) {
+                const F w = load(weights[v] + (i + s) * kPanelRows);
+                for (int r = 0; r < R; ++r) total[s][r][v] = hn::MulAdd(w, set(x[r][i + s]), total[s][r][v]);
+            }
+        }
+    }
+    for (; i < task.in.width; ++i) {
+        for (int v = 0; v < V; ++v) {
+            const F w = load(weights[v] + i * kPanelRows);
+            for (int r = 0; r < R; ++r) total[0][r][v] = hn::MulAdd(w, set(x[r][i]), total[0][r][v]);
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        float* out = task.out + (row + r) * task.out_stride;
+        for (int v = 0; v < V; ++v) {
+            F sum = total[0][r][v];
+            for (int s = 1; s < kSplit; ++s) sum = hn::Add(sum, total[s][r][v]);
+            const int64_t column = (vector + v) * kLanes;
+            store_columns(sum, out + column, task.n_columns - column, task.accumulate);
+        }
+    }
+}
+
+template <PanelFormat kFormat, int R, int V>
+HWY_INLINE void tile(const PanelTask& task, int64_t vector, int64_t row) {
+    if constexpr (kFormat == PanelFormat::F32) {
+        float_tile<float, R, V>(task, vector, row);
+    } else if constexpr (kFormat == PanelFormat::F16) {
+        float_tile<hwy::float16_t, R, V>(task, vector, row);
+    } else if constexpr (kFormat == PanelFormat::BF16) {
+        float_tile<hwy::bfloat16_t, R, V>(task, vector, row);
+    } else {
+        quantised_tile<kFormat, R, V>(task, vector, row);
+    }
+}
+
+// As many whole tiles of R rows as there are, then the rest with one tile of its own height.
+template <PanelFormat kFormat, int R>
+HWY_INLINE void row_tiles(const PanelTask& task, int64_t vector, int64_t row) {
+    for (; row + R <= task.row_end; row += R) tile<kFormat, R, 1>(task, vector, row);
+    if constexpr (R > 1) {
+        if (row < task.row_end) row_tiles<kFormat, R - 1>(task, vector, row);
+    }
+}
+
+template <PanelFormat kFormat>
+void multiply_panels(const PanelTask& task) {
+    const int64_t n_vectors = (task.n_columns + kLanes - 1) / kLanes;
+    int64_t vector = 0;
+    if (task.row_end - task.row_begin == 1) {
+        for (; vector + Level::kSingleRowVectors <= n_vectors; vector += Level::kSingleRowVectors) {
+            tile<kFormat, 1, Level::kSingleRowVectors>(task, vector, task.row_begin);
+        }
+    }
+    for (; vector < n_vectors; ++vector) row_tiles<kFormat, Level::kTileRows>(task, vector, task.row_begin);
+}
+
+void quantise_row(const float* x, int64_t width, int8_t* values, float* scales, int32_t* sums) {
+    const hn::Rebind<int8_t, D> narrow;
+    for (int64_t block = 0; block < width / kBlock; ++block) {
+        const float* in = x + block * kBlock;
+        F largest = hn::Zero(kF);
+        for (int64_t i = 0; i < kBlock; i += kLanes) largest = hn::Max(largest, hn::Abs(load(in + i)));
+        const float maximum = hn::GetLane(hn::MaxOfLanes(kF, largest));
+        const F inverse = set(maximum > 0 ? 127.0f / maximum : 0.0f);
+        auto sum = hn::Zero(kI32);
+        for (int64_t i = 0; i < kBlock; i += kLanes) {
+            const auto rounded = hn::NearestInt(hn::Mul(load(in + i), inverse));
+            sum = hn::Add(sum, rounded);
+            hn::StoreU(hn::DemoteTo(narrow, rounded), narrow, values + block * kBlock + i);
+        }
+        scales[block] = maximum / 127.0f;
+        sums[block] = hn::GetLane(hn::SumOfLanes(kI32, sum));
+    }
+}
+
+}  // namespace
+}  // namespace kvplane::cpu
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,43 @@
+// Aligned arrays of the plugin's own, and the scratch that a queue keeps from op to op.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace kvplane::cpu {
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+struct FreeMemory {
+    void operator()(void* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<uint8_t, FreeMemory>;
+
+// Uninitialised; on huge pages where it is large. Throws std::bad_alloc.
+Memory allocate(uint64_t n_bytes, uint64_t alignment = kAlignment);
+
+// Grows and never shrinks. What it held is lost when it grows.
+template <typename T>
+class Scratch {
+public:
+    T* get(int64_t n) {
+        if (n > size_) {
+            memory_.reset();
+            size_ = 0;
+            const int64_t roomy = n + n / 2;
+            memory_ = allocate(static_cast<uint64_t>(roomy) * sizeof(T));
+            size_ = roomy;
+        }
+        return reinterpret_cast<T*>(memory_.get());
+    }
+
+private:
+    Memory memory_;
+    int64_t size_ = 0;
+};
+
+}  // namespace kvplane::cpu

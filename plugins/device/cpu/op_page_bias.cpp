@@ -1,0 +1,48 @@
+// kvp.page_bias/1: how many rows each page mean stands for, as a bias.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "op.h"
+
+namespace kvplane::cpu {
+namespace {
+
+void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
+    operands.expect(0);
+    const auto& a = structure<kvp_page_bias_arguments>(pointer, "the argument struct of page_bias");
+    const auto page_tokens = static_cast<int64_t>(a.page_tokens);
+    if (a.index == 0 || a.counts == 0 || a.bias == 0) invalid("page_bias lacks an array");
+    if (page_tokens == 0 || a.n_tokens < 0 || a.skip_begin < 0 || a.skip_end < 0) invalid("page_bias has a wrong size");
+    const int64_t n_pages = (a.n_tokens + page_tokens - 1) / page_tokens;
+    if (static_cast<uint64_t>(n_pages) > a.capacity) invalid("page_bias has no room for its pages");
+    const int64_t begin = std::min(a.skip_begin, a.n_tokens);
+    const int64_t end = std::max(begin, a.n_tokens - a.skip_end);
+
+    std::vector<float> logarithms(static_cast<size_t>(page_tokens) + 1, -std::numeric_limits<float>::infinity());
+    for (size_t i = 1; i < logarithms.size(); ++i) logarithms[i] = std::log(static_cast<float>(i));
+    int32_t* left = queue.workspace.ints.get(std::max<int64_t>(n_pages, 1));
+    for (uint32_t head = 0; head < a.n_kv_heads; ++head) {
+        for (int64_t page = 0; page < n_pages; ++page) {
+            const int64_t from = std::max(begin, page * page_tokens);
+            const int64_t to = std::min(end, (page + 1) * page_tokens);
+            left[page] = static_cast<int32_t>(std::max<int64_t>(0, to - from));
+        }
+        const int32_t* index = reinterpret_cast<const int32_t*>(a.index) + head * a.index_stride;
+        const int64_t count = reinterpret_cast<const int32_t*>(a.counts)[head];
+        if (count < 0 || static_cast<uint64_t>(count) > a.index_stride)
+            invalid("page_bias counts more rows than its index holds");
+        for (int64_t i = 0; i < count; ++i) {
+            if (index[i] >= begin && index[i] < end) --left[index[i] / page_tokens];
+        }
+        float* bias = reinterpret_cast<float*>(a.bias) + head * a.capacity;
+        for (int64_t page = 0; page < n_pages; ++page)
+            bias[page] = logarithms[static_cast<size_t>(std::max(left[page], 0))];
+    }
+}
+
+}  // namespace
+
+const Operation kPageBias = plain_operation<run>("kvp.page_bias/1");
+
+}  // namespace kvplane::cpu

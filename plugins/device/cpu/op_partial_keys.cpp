@@ -1,0 +1,134 @@
+// kvp.partial_keys/1: cached keys, projected on the chosen columns and quantised.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "cached_rows.h"
+#include "op.h"
+#include "partial_rows.h"
+
+namespace kvplane::cpu {
+namespace {
+
+constexpr int64_t kChunk = 64;  // rows projected at once
+
+int32_t quantise(float x, float step, float most) {
+    return step > 0 ? static_cast<int32_t>(std::nearbyint(std::clamp(x / step, -most - 1, most))) : 0;
+}
+
+class PartialKeys {
+public:
+    PartialKeys(kvp_queue& queue, const kvp_partial_keys_arguments& a)
+        : queue_(queue), a_(a), cached_(a.rows), out_(a.keys, a.capacity, a.type, a.n_columns), n_(a.n_columns) {
+        if (a.projection == 0) invalid("partial_keys has no projection");
+        if (centred() && (a.mean == 0 || a.scales == 0)) invalid("quantised partial keys need a mean and scales");
+        if (a.token_begin < 0 || a.token_end < a.token_begin || a.token_end > out_.capacity) {
+            invalid("partial_keys names rows outside its capacity");
+        }
+        cached_.expect(a.token_begin, a.token_end);
+    }
+
+    void run() {
+        const int64_t d = cached_.head_size();
+        ThreadPool& pool = queue_.device.pool;
+        const bool find_scales = a_.type == KVP_TYPE_I4 && a_.find_scales != 0;
+        const int64_t each = kChunk * (d + n_);
+        float* scratch = queue_.workspace.floats.get(each * pool.n_threads());
+        const int64_t n_heads = cached_.n_kv_heads();
+        float* most = find_scales ? queue_.workspace.more_floats.get(pool.n_threads() * n_heads * n_) : nullptr;
+        if (find_scales) std::fill_n(most, pool.n_threads() * n_heads * n_, 0.0f);
+        pool.run((a_.token_end - a_.token_begin + kChunk - 1) / kChunk, [&](int64_t part, uint32_t worker) {
+            const int64_t token = a_.token_begin + part * kChunk;
+            const int64_t n_rows = std::min(kChunk, a_.token_end - token);
+            float* own = scratch + worker * each;
+            for (int64_t head = 0; head < n_heads; ++head) {
+                const float* projected = project(head, token, n_rows, own);
+                if (find_scales) {
+                    raise(projected, n_rows, most + (worker * n_heads + head) * n_);
+                } else {
+                    for (int64_t row = 0; row < n_rows; ++row) store(head, token + row, projected + row * n_);
+                }
+            }
+        });
+        if (find_scales) raise_scales(most, pool.n_threads(), n_heads);
+    }
+
+private:
+    bool centred() const { return a_.type == KVP_TYPE_I8 || a_.type == KVP_TYPE_I4; }
+
+    const float* project(int64_t head, int64_t token, int64_t n_rows, float* scratch) const {
+        const int64_t d = cached_.head_size();
+        const Kernels& kernels = queue_.device.kernels;
+        float* projected = scratch + kChunk * d;
+        for (int64_t row = 0; row < n_rows; ++row) {
+            const uint8_t* key = cached_.row(head, token + row);
+            if (cached_.type() == RowType::F16) {
+                kernels.from_f16(reinterpret_cast<const uint16_t*>(key), scratch + row * d, d);
+            } else {
+                std::memcpy(scratch + row * d, key, static_cast<size_t>(d) * sizeof(float));
+            }
+        }
+        const float* projection = reinterpret_cast<const float*>(a_.projection) + head * d * n_;
+        kernels.multiply(scratch, d, projection, n_, projected, n_, n_rows, d, n_, false);
+        if (centred()) {
+            const float* mean = reinterpret_cast<const float*>(a_.mean) + head * n_;
+            for (int64_t row = 0; row < n_rows; ++row) {
+                for (int64_t i = 0; i < n_; ++i) projected[row * n_ + i] -= mean[i];
+            }
+        }
+        return projected;
+    }
+
+    void raise(const float* projected, int64_t n_rows, float* most) const {
+        for (int64_t row = 0; row < n_rows; ++row) {
+            for (int64_t i = 0; i < n_; ++i) most[i] = std::max(most[i], std::abs(projected[row * n_ + i]));
+        }
+    }
+
+    void raise_scales(const float* most, int64_t n_workers, int64_t n_heads) const {
+        auto* scales = reinterpret_cast<float*>(a_.scales);
+        for (int64_t worker = 0; worker < n_workers; ++worker) {
+            for (int64_t i = 0; i < n_heads * n_; ++i)
+                scales[i] = std::max(scales[i], most[worker * n_heads * n_ + i] / 7);
+        }
+    }
+
+    void store(int64_t head, int64_t token, const float* x) const {
+        uint8_t* out = out_.row(head, token);
+        if (a_.type == KVP_TYPE_F32) {
+            std::memcpy(out, x, static_cast<size_t>(n_) * sizeof(float));
+        } else if (a_.type == KVP_TYPE_F16) {
+            queue_.device.kernels.to_f16(x, reinterpret_cast<uint16_t*>(out), n_);
+        } else if (a_.type == KVP_TYPE_I8) {
+            float most = 0;
+            for (int64_t i = 0; i < n_; ++i) most = std::max(most, std::abs(x[i]));
+            const float step = most / 127;
+            reinterpret_cast<float*>(a_.scales)[head * out_.capacity + token] = step;
+            for (int64_t i = 0; i < n_; ++i) out[i] = static_cast<uint8_t>(quantise(x[i], step, 127));
+        } else {
+            const float* steps = reinterpret_cast<const float*>(a_.scales) + head * n_;
+            for (int64_t i = 0; i < n_; i += 2) {
+                const int32_t low = quantise(x[i], steps[i], 7) + 8;
+                const int32_t high = quantise(x[i + 1], steps[i + 1], 7) + 8;
+                out[i / 2] = static_cast<uint8_t>(low | high << 4);
+            }
+        }
+    }
+
+    kvp_queue& queue_;
+    const kvp_partial_keys_arguments& a_;
+    const CachedRows cached_;
+    const PartialRows out_;
+    const int64_t n_;
+};
+
+void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
+    operands.expect(0);
+    PartialKeys(queue, structure<kvp_partial_keys_arguments>(pointer, "the argument struct of partial_keys")).run();
+}
+
+}  // namespace
+
+const Operation kPartialKeys = plain_operation<run>("kvp.partial_keys/1");
+
+}  // namespace kvplane::cpu

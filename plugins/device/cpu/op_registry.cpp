@@ -1,0 +1,17 @@
+#include "op.h"
+
+namespace kvplane::cpu {
+
+const Operation* find_operation(std::string_view id) {
+    static const Operation* const all[] = {
+        &kEmbed,         &kRmsNorm,    &kLinear,           &kSwiglu,       &kRope,
+        &kKvWrite,       &kAttention,  &kColumnStatistics, &kPartialIndex, &kPartialKeys,
+        &kPartialScores, &kSelectRows, &kPageMeans,        &kPageBias,
+    };
+    for (const Operation* operation : all) {
+        if (operation->id == id) return operation;
+    }
+    return nullptr;
+}
+
+}  // namespace kvplane::cpu

@@ -1,0 +1,71 @@
+// The rows that the segments of one sequence name for one KV head, one after the other, in blocks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cached_rows.h"
+
+namespace kvplane::cpu {
+
+constexpr int64_t kBlockRows = 64;
+
+struct RowBlock {
+    RowType type;
+    bool causal;
+    bool biased;
+    int64_t n;
+    const uint8_t* rows[kBlockRows];
+    int64_t tokens[kBlockRows];  // cached row, ascending; 0 for virtual rows, which every query sees
+    float bias[kBlockRows];
+};
+
+// Checked segments of one item. A slot is what an index form counts before anything is left out: a token of a range or
+// of a listed page, an entry of a row list, a virtual row.
+class Segments {
+public:
+    // Throws PluginError on what no index could mean.
+    explicit Segments(const kvp_attention_item& item);
+
+    const CachedRows& rows() const { return rows_; }
+    int64_t n_slots(int64_t kv_head) const;
+
+private:
+    friend class RowCursor;
+    struct Entry {
+        const kvp_segment* segment;
+        int64_t begin;  // bounds of cached rows
+        int64_t end;
+        bool causal;
+        RowType virtual_type;
+    };
+    int64_t n_slots(const Entry& entry, int64_t kv_head) const;
+
+    CachedRows rows_;
+    std::vector<Entry> entries_;
+};
+
+// Walks slots [first, last) of a KV head for queries at cached rows up to `last_position`.
+class RowCursor {
+public:
+    RowCursor(const Segments& segments, int64_t kv_head, int64_t first, int64_t last, int64_t last_position);
+
+    // The next block, never of two segments; false at the end, or when a row is not readable (then missing() >= 0).
+    bool next(RowBlock& block);
+    int64_t missing() const { return missing_; }
+
+private:
+    bool fill(const Segments::Entry& entry, int64_t n_slots, RowBlock& block);
+    void add_virtual(const Segments::Entry& entry, int64_t slot, RowBlock& block) const;
+    int64_t token_of(const kvp_segment& segment, int64_t slot, const Segments::Entry& entry) const;
+
+    const Segments& segments_;
+    const int64_t kv_head_;
+    const int64_t last_position_;
+    size_t entry_ = 0;
+    int64_t slot_;  // inside the entry
+    int64_t left_;
+    int64_t missing_ = -1;
+};
+
+}  // namespace kvplane::cpu

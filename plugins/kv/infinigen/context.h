@@ -1,0 +1,105 @@
+// What every part of the strategy works with: the core, the model, the settings, and one hook's view of a sequence.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "pool.h"
+#include "sidecars.h"
+
+namespace kvplane::infinigen {
+
+// A choice of rows for one layer of one sequence; device memory of this step.
+struct Selection {
+    bool valid = false;
+    kvp_address index = 0;   // i32[G][max_count]
+    kvp_address counts = 0;  // i32[G]
+    uint32_t max_count = 0;
+    int64_t n_past = 0;   // rows that it was made for
+    uint64_t ticket = 0;  // of the fetch; 0: none
+};
+
+struct LayerState {
+    bool indexed = false;     // the partial index and the partial keys are there
+    bool stale_page = false;  // the page that holds row n_cached has a mean of rows that are gone
+    bool replaced = false;    // rows were renumbered since the last report of what was selected
+    int64_t statistic_rows = 0;
+    Selection selection;
+    std::optional<Pool> pool;  // where the cache has a limit
+};
+
+struct StateData {
+    std::vector<LayerState> layers;
+    kvp_address scores = 0;  // f32[G][n_cached], of this step, used by layer after layer
+    kvp_address bias = 0;    // f32[G][capacity of means], the same
+};
+
+struct Context {
+    const kvp_kv_core* core;
+    kvp_kv_model model;
+    Settings settings;
+    uint32_t first_layer;  // the first that selects
+    kvp::Host host;
+    std::vector<kvp_address> skew;  // f32[G][d][d] a layer; 0: identity
+};
+
+}  // namespace kvplane::infinigen
+
+// The core's handle of a sequence is the strategy's own type, of global scope as the ABI names it.
+struct kvp_kv_state : kvplane::infinigen::StateData {};
+
+namespace kvplane::infinigen {
+
+// One hook's view of one sequence: its part of the step and the core's calls for it. They throw kvp::Passed.
+class Turn {
+public:
+    Turn(const Context& context, const Sidecars& sidecars, kvp_kv_call* call, const kvp_kv_step& step,
+         uint32_t sequence, uint32_t layer)
+        : context_(context), sidecars_(sidecars), call_(call), step_(step), number_(sequence), layer_(layer) {}
+
+    kvp_kv_call* call() const { return call_; }
+    const kvp_kv_step& step() const { return step_; }
+    const kvp_kv_evidence& evidence() const { return *step_.evidence; }
+    const kvp_kv_sequence& sequence() const { return *step_.sequences[number_]; }
+    uint32_t number() const { return number_; }
+    uint32_t layer() const { return layer_; }
+    StateData& state() const { return *sequence().state; }
+    LayerState& layer_state() const { return state().layers[layer_]; }
+    int64_t n_past() const { return sequence().n_cached; }
+    int64_t n_total() const { return sequence().n_cached + sequence().n_rows; }
+
+    // Whether this layer selects rows of this sequence now: one new token, an index, and enough of a past that the
+    // forced rows and the floor leave something out.
+    bool selects() const;
+
+    kvp_address scratch(uint64_t n_bytes) const;
+    // The address of a sidecar; capacity in rows or pages.
+    kvp_address sidecar(Sidecars::Id id, uint64_t* capacity = nullptr) const;
+    kvp_rows rows() const;
+
+    // body(rows, begin, end) for each piece of cached rows [begin, end), in order, with rows that the device can read.
+    template <typename Body>
+    void visit(int64_t begin, int64_t end, const Body& body) const {
+        struct Visit {
+            const Body& body;
+            const kvp::Host& host;
+        } visit{body, context_.host};
+        kvp::check(context_.core->visit(
+            call_, number_, layer_, begin, end,
+            [](void* context, const kvp_rows* rows, int64_t piece_begin, int64_t piece_end) {
+                const auto& self = *static_cast<const Visit*>(context);
+                return self.host.guard([&] { self.body(*rows, piece_begin, piece_end); });
+            },
+            &visit));
+    }
+
+private:
+    const Context& context_;
+    const Sidecars& sidecars_;
+    kvp_kv_call* call_;
+    const kvp_kv_step& step_;
+    uint32_t number_;
+    uint32_t layer_;
+};
+
+}  // namespace kvplane::infinigen

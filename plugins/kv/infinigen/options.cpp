@@ -1,0 +1,212 @@
+#include "options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace kvplane::infinigen {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinite_alpha = 1e9;
+constexpr double most_tokens = 1 << 30;
+constexpr std::string_view of_preset = "preset";  // a choice that leaves the preset's value; -1 does so for numbers
+
+template <typename Value>
+struct Named {
+    std::string_view name;
+    Value value;
+};
+
+constexpr Named<Source> sources[] = {{"auto", Source::automatic},
+                                     {"attn_input", Source::attn_input},
+                                     {"residual", Source::residual},
+                                     {"residual_mid", Source::residual_mid},
+                                     {"own_query", Source::own_query}};
+constexpr Named<uint32_t> column_modes[] = {{"energy", KVP_COLUMNS_ENERGY},
+                                            {"abs_sum", KVP_COLUMNS_ABS_SUM},
+                                            {"q", KVP_COLUMNS_Q},
+                                            {"union", KVP_COLUMNS_UNION}};
+constexpr Named<Skew> skews[] = {{"auto", Skew::automatic}, {"on", Skew::on}, {"off", Skew::off}};
+constexpr Named<uint32_t> key_types[] = {
+    {"i8", KVP_TYPE_I8}, {"f32", KVP_TYPE_F32}, {"f16", KVP_TYPE_F16}, {"i4", KVP_TYPE_I4}};
+constexpr Named<bool> groups[] = {{"best", true}, {"mean", false}};
+constexpr Named<bool> count_modes[] = {{"mean", false}, {"per_head", true}};
+constexpr Named<bool> switches[] = {{"on", true}, {"off", false}};
+constexpr Named<PoolPolicy> policies[] = {
+    {"counter", PoolPolicy::counter}, {"lru", PoolPolicy::lru}, {"fifo", PoolPolicy::fifo}};
+
+constexpr auto table = kvp::options(
+    kvp::option_choice("preset", "default", "default|paper|artifact",
+                       "where every option below that is not set takes its value from"),
+    kvp::option_choice(
+        "source", of_preset, "preset|auto|attn_input|residual|residual_mid|own_query",
+        "what the query is guessed from; auto: own_query where tiers are read in place, else residual_mid"),
+    kvp::option_choice("columns", of_preset, "preset|energy|abs_sum|q|union",
+                       "how the columns of partial keys are picked"),
+    kvp::option_f64("ratio", "-1", -1, 1, "share of a head's columns in partial keys; -1: the preset's"),
+    kvp::option_choice("skew", of_preset, "preset|auto|on|off",
+                       "rotate q and k by the calibration first; auto: when there is one"),
+    kvp::option_choice("key_type", of_preset, "preset|i8|f32|f16|i4", "element type of partial keys"),
+    kvp::option_f64("alpha", "-1", -1, infinity,
+                    "rows whose score is within alpha of the best count; from 1e9 on: all; -1: the preset's"),
+    kvp::option_i64("min_tokens", "-1", -1, most_tokens, "fewest rows chosen; -1: the preset's"),
+    kvp::option_f64("min_share", "-1", -1, 1, "fewest rows chosen, as a share of the past; -1: the preset's"),
+    kvp::option_f64("cap", "-1", -1, 1, "most rows chosen, as a share of the past; -1: the preset's"),
+    kvp::option_f64("fixed_share", "-1", -1, 1, "choose this share of the past, whatever the scores; -1: by threshold"),
+    kvp::option_i64("sinks", "-1", -1, most_tokens, "first rows, always attended; -1: the preset's"),
+    kvp::option_i64("recent", "-1", -1, most_tokens, "newest past rows, always attended; -1: the preset's"),
+    kvp::option_i64("dense_layers", "-1", -1, 65536, "first layers, which attend to everything; -1: the preset's"),
+    kvp::option_choice("group", of_preset, "preset|best|mean", "score of a row over the query heads that share it"),
+    kvp::option_choice("counts", of_preset, "preset|mean|per_head", "one count for all KV heads, or each its own"),
+    kvp::option_choice("strict", of_preset, "preset|on|off",
+                       "count scores above the threshold (on) or at it too (off)"),
+    kvp::option_choice("centroids", of_preset, "preset|on|off", "page means stand in for the rows that are not read"),
+    kvp::option_i64("pool_tokens", "0", 0, most_tokens, "most rows of a sequence's cache; 0: no limit"),
+    kvp::option_choice("pool_policy", "counter", "counter|lru|fifo", "which rows leave a full pool"),
+    kvp::option_i64("pool_counter_bits", "8", 1, 31, "width of the use counters, which halve when one is full"),
+    kvp::option_bool("protect_sinks", "true", "sinks never leave the pool"));
+constexpr auto table_pointers = kvp::pointers(table);
+
+Settings preset(std::string_view name) {
+    Settings settings;
+    if (name == "default") return settings;
+    // The paper; the artifact's speed path differs in the columns, the ratio and the type (infinigen.md 1.7).
+    const bool artifact = name == "artifact";
+    settings.source = Source::attn_input;
+    settings.columns = artifact ? KVP_COLUMNS_Q : KVP_COLUMNS_ABS_SUM;
+    settings.ratio = artifact ? 0.2 : 0.3;
+    settings.key_type = artifact ? KVP_TYPE_F16 : KVP_TYPE_F32;
+    settings.min_tokens = 1;
+    settings.min_share = 0;
+    settings.sinks = 0;
+    settings.recent = 0;
+    settings.centroids = false;
+    return settings;
+}
+
+// The core has checked the text against the option's choices, of which only "preset" is not in `names`.
+template <typename Value, size_t n>
+void choose(const kvp::Host& host, std::string_view key, const Named<Value> (&names)[n], Value& value) {
+    const std::string_view text = host.option_str(key);
+    for (const auto& named : names) {
+        if (named.name == text) value = named.value;
+    }
+}
+
+void check_sentinel(std::string_view key, bool between) {
+    if (!between) return;
+    throw kvp::Failure(KVP_ERROR_INVALID, "kv.infinigen." + std::string(key) +
+                                              " is negative; give a number from 0 on, or -1 for the preset's value");
+}
+
+void choose(const kvp::Host& host, std::string_view key, double& value) {
+    const double given = host.option_f64(key);
+    check_sentinel(key, given < 0 && given != -1);
+    if (given >= 0) value = given;
+}
+
+void choose(const kvp::Host& host, std::string_view key, int64_t& value) {
+    const int64_t given = host.option_i64(key);
+    if (given >= 0) value = given;
+}
+
+template <typename Value, size_t n>
+std::string_view name_of(const Named<Value> (&names)[n], Value value) {
+    for (const auto& named : names) {
+        if (named.value == value) return named.name;
+    }
+    return "";
+}
+
+std::string number(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", value);
+    return text;
+}
+
+std::string percent(double share) {
+    return number(100 * share) + " %";
+}
+
+}  // namespace
+
+const std::array<const kvp_option*, 22>& option_pointers = table_pointers;
+
+int64_t Settings::floor_count(int64_t n_past) const {
+    return std::max(min_tokens, static_cast<int64_t>(std::floor(min_share * static_cast<double>(n_past))));
+}
+
+int64_t Settings::cap_count(int64_t n_past) const {
+    // One more than our rounding says: the device multiplies in single precision.
+    const auto capped = static_cast<int64_t>(std::floor(cap * static_cast<double>(n_past))) + 1;
+    return std::clamp<int64_t>(capped, 1, std::max<int64_t>(n_past, 1));
+}
+
+uint32_t Settings::chosen_columns(uint32_t head_size) const {
+    return std::max(1u, static_cast<uint32_t>(ratio * head_size));
+}
+
+uint32_t Settings::stored_columns(uint32_t head_size) const {
+    const uint32_t n_columns = chosen_columns(head_size) * (columns == KVP_COLUMNS_UNION ? 2 : 1);
+    return key_type == KVP_TYPE_I4 ? (n_columns + 1) / 2 * 2 : n_columns;  // two of 4 bits share a byte
+}
+
+Settings read_settings(const kvp::Host& host) {
+    Settings settings = preset(host.option_str("preset"));
+    choose(host, "source", sources, settings.source);
+    choose(host, "columns", column_modes, settings.columns);
+    choose(host, "ratio", settings.ratio);
+    choose(host, "skew", skews, settings.skew);
+    choose(host, "key_type", key_types, settings.key_type);
+    choose(host, "alpha", settings.alpha);
+    if (settings.alpha >= infinite_alpha) settings.alpha = infinity;
+    choose(host, "min_tokens", settings.min_tokens);
+    choose(host, "min_share", settings.min_share);
+    choose(host, "cap", settings.cap);
+    choose(host, "fixed_share", settings.fixed_share);
+    choose(host, "sinks", settings.sinks);
+    choose(host, "recent", settings.recent);
+    choose(host, "dense_layers", settings.dense_layers);
+    choose(host, "group", groups, settings.best_head);
+    choose(host, "counts", count_modes, settings.per_head_counts);
+    choose(host, "strict", switches, settings.strict);
+    choose(host, "centroids", switches, settings.centroids);
+    settings.pool.tokens = static_cast<uint64_t>(host.option_i64("pool_tokens"));
+    choose(host, "pool_policy", policies, settings.pool.policy);
+    settings.pool.counter_bits = static_cast<uint32_t>(host.option_i64("pool_counter_bits"));
+    settings.pool.protect_sinks = host.option_bool("protect_sinks");
+    const auto forced = static_cast<uint64_t>(settings.sinks + settings.recent);
+    if (settings.pool.tokens > 0 && settings.pool.tokens <= forced) {
+        throw kvp::Failure(KVP_ERROR_INVALID, "kv.infinigen.pool_tokens = " + std::to_string(settings.pool.tokens) +
+                                                  " leaves no room beside " + std::to_string(forced) +
+                                                  " sinks and recent rows; raise it, or lower those");
+    }
+    return settings;
+}
+
+std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
+    std::string text = "infinigen: source " + std::string(name_of(sources, settings.source));
+    text += ", " + std::string(name_of(column_modes, settings.columns)) + " columns " +
+            std::to_string(settings.chosen_columns(head_size)) + " of " + std::to_string(head_size);
+    text += ", " + std::string(name_of(key_types, settings.key_type)) + " partial keys";
+    text += std::string(", skew ") + (skewed ? "on" : "off");
+    text +=
+        settings.fixed_share >= 0 ? ", fixed " + percent(settings.fixed_share) : ", alpha " + number(settings.alpha);
+    text += ", floor max(" + std::to_string(settings.min_tokens) + ", " + percent(settings.min_share) + ")";
+    text += ", cap " + percent(settings.cap);
+    text += ", sinks " + std::to_string(settings.sinks) + ", recent " + std::to_string(settings.recent);
+    if (!settings.best_head) text += ", mean of the group";
+    if (settings.per_head_counts) text += ", counts per head";
+    if (!settings.strict) text += ", threshold inclusive";
+    if (settings.centroids) text += ", centroids";
+    if (settings.pool.tokens > 0) {
+        text += ", pool of " + std::to_string(settings.pool.tokens) + " tokens by " +
+                std::string(name_of(policies, settings.pool.policy));
+    }
+    return text;
+}
+
+}  // namespace kvplane::infinigen

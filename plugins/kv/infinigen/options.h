@@ -1,0 +1,69 @@
+// What [kv.infinigen] may say, and what a preset says for it.
+#pragma once
+
+#include <string>
+
+#include "kvplane/kv.h"
+#include "kvplane/sdk/host.hpp"
+#include "kvplane/sdk/option.hpp"
+
+namespace kvplane::infinigen {
+
+// What the query of layer l is guessed from, one layer ahead (own_query: not guessed, taken when it is there).
+enum class Source {
+    automatic,     // own_query where every tier is read in place, else residual_mid
+    attn_input,    // the normed attention input of l - 1 (the paper's)
+    residual,      // the residual stream before the attention of l - 1, normed with l's weight
+    residual_mid,  // the residual stream after the attention of l - 1, normed with l's weight
+    own_query,
+};
+
+enum class Skew { automatic, on, off };
+enum class PoolPolicy { fifo, lru, counter };
+
+struct PoolSettings {
+    uint64_t tokens = 0;  // most rows of a sequence; 0: no limit, no pool
+    PoolPolicy policy = PoolPolicy::counter;
+    uint32_t counter_bits = 8;
+    bool protect_sinks = true;
+};
+
+// The member values are the default preset (infinigen-measured: best quality at a twentieth of the rows).
+struct Settings {
+    Source source = Source::automatic;
+    uint32_t columns = KVP_COLUMNS_ENERGY;
+    double ratio = 0.5;  // of the head's columns that a partial key keeps
+    Skew skew = Skew::automatic;
+    uint32_t key_type = KVP_TYPE_I8;
+    double alpha = 4;  // rows within alpha of the best score count; may be infinite
+    int64_t min_tokens = 64;
+    double min_share = 0.03;
+    double cap = 0.2;
+    double fixed_share = -1;  // negative: by threshold
+    int64_t sinks = 4;
+    int64_t recent = 32;
+    int64_t dense_layers = 2;
+    bool best_head = true;
+    bool per_head_counts = false;
+    bool strict = true;
+    bool centroids = true;
+    PoolSettings pool;
+
+    // The floor under the number of rows chosen out of n_past.
+    int64_t floor_count(int64_t n_past) const;
+    // Room for the rows chosen out of n_past: the cap, never less than one.
+    int64_t cap_count(int64_t n_past) const;
+    // Columns of a partial key that the index fills, and that it has room for.
+    uint32_t chosen_columns(uint32_t head_size) const;
+    uint32_t stored_columns(uint32_t head_size) const;
+};
+
+// Throws kvp::Failure(KVP_ERROR_INVALID) on values that do not go together.
+Settings read_settings(const kvp::Host& host);
+
+// One line: what really runs.
+std::string summary(const Settings& settings, uint32_t head_size, bool skewed);
+
+extern const std::array<const kvp_option*, 22>& option_pointers;
+
+}  // namespace kvplane::infinigen

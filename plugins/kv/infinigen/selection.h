@@ -1,0 +1,28 @@
+// From a query to rows: scores of all past rows by partial keys, a count by threshold, floor and cap, and the best rows
+// of each KV head. The rows that are attended anyway (sinks, recent) count, but are not chosen.
+#pragma once
+
+#include "context.h"
+#include "device_op.h"
+
+namespace kvplane::infinigen {
+
+class RowSelection {
+public:
+    explicit RowSelection(const Context& context);
+
+    // Selects rows of turn's layer by the query in row `row` of `query` f32[n, H*d]. Needs turn.selects().
+    void select(const Turn& turn, const kvp_tensor* query, int64_t row) const;
+    // Starts to bring what was selected; the ticket stays with the selection.
+    void fetch(const Turn& turn) const;
+
+    // The rows that were selected, as attention reads them.
+    static kvp_segment segment(const Selection& selection);
+
+private:
+    const Context& context_;
+    DeviceOp partial_scores_;
+    DeviceOp select_rows_;
+};
+
+}  // namespace kvplane::infinigen

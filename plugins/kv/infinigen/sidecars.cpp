@@ -1,0 +1,47 @@
+#include "sidecars.h"
+
+#include <algorithm>
+
+namespace kvplane::infinigen {
+
+namespace {
+
+uint64_t key_bytes(uint32_t type, uint64_t n_columns) {
+    switch (type) {
+        case KVP_TYPE_F32: return n_columns * 4;
+        case KVP_TYPE_F16: return n_columns * 2;
+        case KVP_TYPE_I8: return n_columns;
+        default: return n_columns / 2;  // I4; stored_columns is even
+    }
+}
+
+}  // namespace
+
+Sidecars::Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t first_layer) {
+    std::fill(std::begin(number_), std::end(number_), -1);
+    const uint64_t d = model.head_size;
+    const uint64_t columns = settings.stored_columns(model.head_size);
+    add(statistics, "statistics", KVP_SIDECAR_KV_HEAD, 5 * d * sizeof(double), first_layer);
+    add(projection, "projection", KVP_SIDECAR_KV_HEAD, d * columns * sizeof(float), first_layer);
+    add(index, "index", KVP_SIDECAR_KV_HEAD, columns * sizeof(int32_t), first_layer);
+    add(mean, "mean", KVP_SIDECAR_KV_HEAD, columns * sizeof(float), first_layer);
+    add(keys, "keys", KVP_SIDECAR_TOKEN, key_bytes(settings.key_type, columns), first_layer);
+    if (settings.key_type == KVP_TYPE_I8) add(scales, "scales", KVP_SIDECAR_TOKEN, sizeof(float), first_layer);
+    if (settings.key_type == KVP_TYPE_I4) {
+        add(scales, "scales", KVP_SIDECAR_KV_HEAD, columns * sizeof(float), first_layer);
+    }
+    if (settings.centroids) add(means, "means", KVP_SIDECAR_PAGE, 2 * d * sizeof(float), first_layer);
+    for (const kvp_sidecar& sidecar : sidecars_) pointers_.push_back(&sidecar);
+}
+
+void Sidecars::add(Id id, std::string_view name, uint32_t scope, uint64_t n_bytes, uint32_t first_layer) {
+    auto sidecar = kvp::make<kvp_sidecar>();
+    sidecar.name = kvp::str(name);
+    sidecar.scope = scope;
+    sidecar.first_layer = first_layer;
+    sidecar.n_bytes = n_bytes;
+    number_[id] = static_cast<int32_t>(sidecars_.size());
+    sidecars_.push_back(sidecar);
+}
+
+}  // namespace kvplane::infinigen

@@ -1,0 +1,42 @@
+// What infinigen keeps beside the KV, in memory that the core allocates and moves with the rows.
+//
+//   statistics  f64[G][5][d]     column sums over the prompt's q and k
+//   projection  f32[G][d][c]     the columns chosen of the skew matrix (or of the identity)
+//   index       i32[G][c]        which columns those are
+//   mean        f32[G][c]        the prompt's mean of the projected keys
+//   keys        [G][rows][c]     partial keys, in the type that was asked for
+//   scales      f32[G][rows] for I8, f32[G][c] for I4
+//   means       f32[G][pages][2d]  page centroids K||V
+#pragma once
+
+#include <vector>
+
+#include "options.h"
+
+namespace kvplane::infinigen {
+
+class Sidecars {
+public:
+    enum Id : uint32_t { statistics, projection, index, mean, keys, scales, means, n_ids };
+
+    // For layers from `first_layer` on.
+    Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t first_layer);
+    Sidecars(const Sidecars&) = delete;
+    Sidecars& operator=(const Sidecars&) = delete;
+
+    bool has(Id id) const { return number_[id] >= 0; }
+    // As the core counts them.
+    uint32_t number(Id id) const { return static_cast<uint32_t>(number_[id]); }
+
+    const kvp_sidecar* const* list() const { return pointers_.data(); }
+    uint32_t size() const { return static_cast<uint32_t>(pointers_.size()); }
+
+private:
+    void add(Id id, std::string_view name, uint32_t scope, uint64_t n_bytes, uint32_t first_layer);
+
+    std::vector<kvp_sidecar> sidecars_;
+    std::vector<const kvp_sidecar*> pointers_;
+    int32_t number_[n_ids];
+};
+
+}  // namespace kvplane::infinigen

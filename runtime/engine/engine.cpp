@@ -1,0 +1,269 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/aux_file.h"
+#include "memory/host_memory.h"
+#include "observe/log.h"
+
+namespace kvplane {
+
+namespace {
+
+constexpr int64_t head_rows = 64;  // rows whose logits are made at a time
+constexpr uint32_t group_tokens = 16;
+
+Explain explain_by(const std::shared_ptr<Plugin>& plugin) {
+    return [plugin](kvp_status status) { return plugin->explain(status); };
+}
+
+PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
+    PageLayout layout;
+    layout.layers = shape.layers;
+    layout.kv_heads = shape.kv_heads;
+    layout.head_size = shape.head_size;
+    layout.page_tokens = static_cast<uint32_t>(pipeline.integer("memory.page_tokens"));
+    layout.group_tokens = std::min(group_tokens, layout.page_tokens);
+    layout.type = pipeline.text("kv.dtype") == "f32" ? KVP_TYPE_F32 : KVP_TYPE_F16;
+    return layout;
+}
+
+// "auto": all that the sequences can grow to, and no more than half of the machine's memory.
+uint64_t budget(const Pipeline& pipeline, const char* key, uint64_t most, uint64_t total_bytes) {
+    if (const auto bytes = pipeline.size(key)) return *bytes;
+    return total_bytes == 0 ? most : std::min(most, total_bytes / 2);
+}
+
+bool reads_in_place(const Pipeline& pipeline, const Device& device) {
+    const std::string& access = pipeline.text("tiers.host.access");
+    if (access == "copy") return false;
+    if (access == "direct" && !device.reads_host_memory()) {
+        throw Error(ErrorKind::config, "tiers.host.access = \"direct\", but device " + device.name() +
+                                           " cannot read host memory; use \"copy\" or \"auto\"");
+    }
+    return device.reads_host_memory();
+}
+
+}  // namespace
+
+const char* to_string(FinishReason reason) {
+    switch (reason) {
+        case FinishReason::running: return "running";
+        case FinishReason::stop: return "stop";
+        case FinishReason::length: return "length";
+        case FinishReason::cancelled: return "cancelled";
+    }
+    return "unknown";
+}
+
+Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& plugins, const EngineLimits& limits)
+    : model_(model), plugins_(plugins), max_sequences_(pipeline.integer("schedule.max_sequences")) {
+    const ModelShape& shape = model.shape();
+    const int64_t asked = pipeline.integer("model.context");
+    context_ = std::max<int64_t>(asked > 0 ? asked : shape.context_length, limits.context);
+    if (limits.max_sequences > 0) max_sequences_ = limits.max_sequences;
+    if (context_ > shape.context_length) {
+        log("engine").warn("the context of ", context_, " tokens is more than the ", shape.context_length,
+                           " that the model was made for");
+    }
+    strategy_id_ = plugins.kv->id();
+    device_ = std::make_unique<Device>(&plugins.device->kind<kvp_device>(), 0, explain_by(plugins.device));
+    graph_ = build_graph(model, {pipeline.boolean("device.exact_f32")});
+    program_ = std::make_unique<Program>(*device_, graph_, pipeline.integer("schedule.chunk_tokens"), head_rows);
+    transfers_ =
+        std::make_unique<Transfers>(&plugins.transfer->kind<kvp_transfer>(), *device_, explain_by(plugins.transfer));
+
+    const PageLayout layout = page_layout(pipeline, shape);
+    const bool in_place = reads_in_place(pipeline, *device_);
+    Strategy::Setting setting;
+    setting.fingerprint = model.fingerprint();
+    setting.context = static_cast<uint32_t>(context_);
+    setting.in_place = in_place;
+    setting.layout = layout;
+    strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model,
+                                           *program_, setting);
+    if (const auto aux = pipeline.path("kv.aux"); !aux.empty()) {
+        strategy_->aux_load(read_aux_file(aux, strategy_id_, setting.fingerprint));
+    }
+
+    const uint64_t most = uint64_t{layout.pages(static_cast<uint64_t>(context_))} * layout.layers *
+                          layout.page_bytes() * static_cast<uint64_t>(max_sequences_);
+    KvStoreOptions options;
+    options.device_bytes = budget(pipeline, "tiers.device.kv_bytes", most + 4 * layout.page_bytes(),
+                                  device_->total_bytes());
+    options.host_bytes = budget(pipeline, "tiers.host.kv_bytes", most, physical_memory_bytes());
+    options.in_place = in_place;
+    options.staging_pages = static_cast<uint32_t>(pipeline.integer("memory.staging_pages"));
+    options.resident_share = pipeline.real("memory.resident_share");
+    options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
+    store_ = std::make_unique<KvStore>(*device_, *transfers_, layout, options, strategy_->sidecars());
+    runner_ = std::make_unique<StepRunner>(*device_, *program_, *store_, *transfers_, *strategy_, shape);
+}
+
+Engine::~Engine() {
+    for (Running& running : running_) {
+        if (running.cache != nullptr) finish(running, FinishReason::cancelled);
+    }
+}
+
+Engine::Running& Engine::find(uint64_t request) {
+    for (Running& running : running_) {
+        if (running.id == request) return running;
+    }
+    throw Error(ErrorKind::usage, "no request " + std::to_string(request));
+}
+
+const Engine::Running& Engine::find(uint64_t request) const { return const_cast<Engine*>(this)->find(request); }
+
+FinishReason Engine::finish_reason(uint64_t request) const { return find(request).reason; }
+
+const std::vector<int32_t>& Engine::tokens(uint64_t request) const { return find(request).text.tokens; }
+
+void Engine::forget(uint64_t request) {
+    Running& running = find(request);
+    if (running.cache != nullptr) finish(running, FinishReason::cancelled);
+    running_.remove_if([&](const Running& other) { return other.id == request; });
+}
+
+void Engine::cancel(uint64_t request) {
+    Running& running = find(request);
+    if (running.reason == FinishReason::running) finish(running, FinishReason::cancelled);
+}
+
+uint64_t Engine::add(Running running) {
+    const auto n_prompt = static_cast<int64_t>(running.text.tokens.size());
+    if (n_prompt == 0) throw Error(ErrorKind::usage, "the prompt is empty: give at least one token");
+    if (n_prompt > context_) {
+        throw Error(ErrorKind::usage, "the prompt has " + std::to_string(n_prompt) + " tokens, the context holds " +
+                                          std::to_string(context_) + "; shorten it or raise model.context");
+    }
+    for (int32_t token : running.text.tokens) {
+        if (token < 0 || static_cast<uint32_t>(token) >= shape().vocabulary) {
+            throw Error(ErrorKind::usage, "token " + std::to_string(token) + " is not in the vocabulary of " +
+                                              std::to_string(shape().vocabulary));
+        }
+    }
+    running.id = ++last_id_;
+    running_.push_back(std::move(running));
+    return last_id_;
+}
+
+uint64_t Engine::submit(GenerationRequest request) {
+    Running running{};
+    running.text.tokens = request.prompt;
+    running.text.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+    running.sampler.emplace(request.sampler);
+    running.request = std::move(request);
+    running.first_logits = running.text.prompt_tokens - 1;
+    const uint64_t id = add(std::move(running));
+    admit();
+    return id;
+}
+
+// Opens caches in the order of arrival, as far as there is room.
+void Engine::admit() {
+    int64_t open = std::count_if(running_.begin(), running_.end(), [](const Running& r) { return r.cache != nullptr; });
+    for (Running& running : running_) {
+        if (running.cache != nullptr || running.reason != FinishReason::running) continue;
+        if (open >= max_sequences_) return;
+        const auto n_given = static_cast<int64_t>(running.text.tokens.size());
+        const int64_t most = running.forced ? n_given : std::min(context_, n_given + running.request.max_tokens);
+        running.cache = store_->open(running.id, static_cast<uint64_t>(most));
+        if (running.cache == nullptr) return;
+        running.state = strategy_->open_sequence(running.id, running.text.prompt_tokens, most);
+        ++open;
+    }
+}
+
+void Engine::finish(Running& running, FinishReason reason) {
+    running.reason = reason;
+    running.text.finished = true;
+    if (running.cache == nullptr) return;
+    strategy_->close_sequence(running.state);
+    store_->close(running.cache);
+    running.cache = nullptr;
+}
+
+void Engine::on_row(Running& running, int64_t position, std::span<float> logits) {
+    if (running.on_logits) running.on_logits(position, logits);
+    if (running.forced) return;
+    std::vector<int32_t>& tokens = running.text.tokens;
+    const int32_t token = running.sampler->sample(logits, tokens);
+    const auto& stops = running.request.stop_tokens;
+    tokens.push_back(token);
+    const auto n_new = static_cast<int64_t>(tokens.size()) - running.text.prompt_tokens;
+    if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
+        running.reason = FinishReason::stop;
+    } else if (running.request.on_token && !running.request.on_token(token)) {
+        running.reason = FinishReason::cancelled;
+    } else if (n_new >= running.request.max_tokens || static_cast<int64_t>(tokens.size()) >= context_) {
+        running.reason = FinishReason::length;
+    }
+}
+
+bool Engine::step() {
+    admit();
+    std::vector<std::pair<RunningText*, uint64_t>> ready;
+    for (Running& running : running_) {
+        if (running.cache != nullptr) ready.emplace_back(&running.text, running.id);
+    }
+    const uint64_t room = store_->max_step_tokens();
+    const SchedulerLimits limits{program_->max_rows(), static_cast<int64_t>(std::min<uint64_t>(room, INT32_MAX)),
+                                 store_->layout().page_tokens};
+    const Step next = next_step(ready, limits);
+    if (next.parts.empty()) return false;
+
+    std::vector<StepRunner::Sequence> sequences;
+    std::vector<int64_t> rows;
+    std::vector<Running*> owner_of_row(static_cast<size_t>(next.n_rows()));
+    for (const StepPart& part : next.parts) {
+        Running& running = find(part.user);
+        sequences.push_back({running.id, running.cache, running.state});
+        if (part.prefill && on_prefill) on_prefill(running.text.n_computed, running.text.prompt_tokens);
+        for (int64_t row = part.row_begin; row < part.row_begin + part.n_rows; ++row) {
+            owner_of_row[static_cast<size_t>(row)] = &running;
+            if (next.positions[static_cast<size_t>(row)] >= running.first_logits) rows.push_back(row);
+        }
+    }
+    runner_->run(next, sequences, rows, [&](int64_t row, std::span<float> logits) {
+        on_row(*owner_of_row[static_cast<size_t>(row)], next.positions[static_cast<size_t>(row)], logits);
+    });
+    for (const StepPart& part : next.parts) {
+        Running& running = find(part.user);
+        if (running.reason != FinishReason::running) finish(running, running.reason);
+    }
+    return true;
+}
+
+void Engine::evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first, const OnLogits& on_logits) {
+    Running running{};
+    running.text.tokens = ids;
+    running.text.prompt_tokens = std::clamp<int64_t>(prompt_tokens, 1, static_cast<int64_t>(ids.size()));
+    running.forced = true;
+    running.first_logits = first;
+    running.on_logits = on_logits;
+    const uint64_t id = add(std::move(running));
+    while (step()) {
+    }
+    forget(id);
+}
+
+std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {
+    if (!strategy_->can_calibrate()) {
+        throw Error(ErrorKind::usage, "KV strategy " + strategy_id_ + " needs no calibration");
+    }
+    runner_->observe([this](uint32_t layer, const float* query, const float* key, int64_t n_rows) {
+        strategy_->calibrate(layer, query, key, n_rows);
+    });
+    evaluate(ids, static_cast<int64_t>(ids.size()), static_cast<int64_t>(ids.size()), {});
+    runner_->observe({});
+    return strategy_->aux_save();
+}
+
+std::map<std::string, TierReport> Engine::tiers() const {
+    const auto report = [](const Tier& tier) { return TierReport{tier.budget_bytes(), tier.peak_bytes()}; };
+    return {{"device", report(store_->device_tier())}, {"host", report(store_->host_tier())}};
+}
+
+}  // namespace kvplane

@@ -1,0 +1,274 @@
+#include "engine/step_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace kvplane {
+
+StepRunner::StepRunner(Device& device, Program& program, KvStore& store, Transfers& transfers, Strategy& strategy,
+                       const ModelShape& shape)
+    : device_(device),
+      program_(program),
+      store_(store),
+      transfers_(transfers),
+      strategy_(strategy),
+      n_layers_(shape.layers),
+      n_heads_(shape.heads),
+      vocabulary_(shape.vocabulary),
+      scale_(1.0f / std::sqrt(static_cast<float>(shape.head_size))),
+      scratch_(device),
+      kv_write_(device.prepare("kvp.kv_write/1", nullptr, {}, program.max_rows())),
+      attention_(device.prepare("kvp.attention/1", nullptr, {}, program.max_rows())) {
+    strategy_.attach(store_, scratch_);
+    const auto row_bytes = [&](ValueId id) {
+        return static_cast<uint64_t>(program.max_rows() * program.graph().values[id].width) * sizeof(float);
+    };
+    if ((strategy_.evidence() & KVP_EVIDENCE_QUERY_BEFORE_ROPE) != 0) {
+        query_before_rope_ = Buffer(device, row_bytes(program.graph().query), "query before RoPE");
+    }
+    if ((strategy_.evidence() & KVP_EVIDENCE_KEY_BEFORE_ROPE) != 0) {
+        key_before_rope_ = Buffer(device, row_bytes(program.graph().key), "key before RoPE");
+    }
+}
+
+void StepRunner::begin(const Step& step, std::span<const Sequence> sequences) {
+    const Graph& graph = program_.graph();
+    n_rows_ = step.n_rows();
+    ++number_;
+    scratch_.reset();
+    selections_.clear();
+    parts_.clear();
+    for (size_t i = 0; i < step.parts.size(); ++i) {
+        const StepPart& part = step.parts[i];
+        CachedPart& made = parts_.emplace_back();
+        made.cache = sequences[i].cache;
+        made.abi.head.struct_size = sizeof(made.abi);
+        made.abi.id = sequences[i].id;
+        made.abi.state = sequences[i].state;
+        made.abi.phase = part.prefill ? KVP_PHASE_PREFILL : KVP_PHASE_DECODE;
+        made.abi.last_chunk = part.last_chunk ? 1 : 0;
+        made.abi.row_begin = part.row_begin;
+        made.abi.n_rows = part.n_rows;
+        made.abi.n_cached = made.cache->n_cached;
+        made.abi.position = step.positions[static_cast<size_t>(part.row_begin)];
+    }
+    const auto value = [&](ValueId id) { return program_.value(id, n_rows_); };
+    normed_ = value(graph.normed);
+    residual_ = value(graph.residual);
+    query_ = value(graph.query);
+    key_ = value(graph.key);
+    value_ = value(graph.value);
+    attended_ = value(graph.attention);
+    lse_ = value(graph.lse);
+    positions_ = value(graph.positions);
+    const auto copy_of = [&](const Tensor& like, const Buffer& buffer) {
+        return Tensor::matrix(Tensor::Element::f32, n_rows_, like.columns(), buffer.address());
+    };
+    if (query_before_rope_.address() != 0) raw_query_ = copy_of(query_, query_before_rope_);
+    if (key_before_rope_.address() != 0) raw_key_ = copy_of(key_, key_before_rope_);
+    const auto bytes = static_cast<uint64_t>(n_rows_) * sizeof(int32_t);
+    device_.upload(value(graph.tokens).address(), step.tokens.data(), bytes);
+    device_.upload(positions_.address(), step.positions.data(), bytes);
+}
+
+kvp_kv_evidence StepRunner::evidence() const {
+    const uint64_t asked = strategy_.evidence();
+    const auto if_asked = [&](uint64_t bit, const Tensor& tensor) { return (asked & bit) != 0 ? tensor.abi() : nullptr; };
+    kvp_kv_evidence made{};
+    made.head.struct_size = sizeof(made);
+    made.normed_input = if_asked(KVP_EVIDENCE_NORMED_INPUT, normed_);
+    made.residual = if_asked(KVP_EVIDENCE_RESIDUAL, residual_);
+    made.residual_mid = if_asked(KVP_EVIDENCE_RESIDUAL_MID, residual_);
+    made.query = if_asked(KVP_EVIDENCE_QUERY, query_);
+    made.key = if_asked(KVP_EVIDENCE_KEY, key_);
+    made.value = if_asked(KVP_EVIDENCE_VALUE, value_);
+    made.query_before_rope = if_asked(KVP_EVIDENCE_QUERY_BEFORE_ROPE, raw_query_);
+    made.key_before_rope = if_asked(KVP_EVIDENCE_KEY_BEFORE_ROPE, raw_key_);
+    made.lse = if_asked(KVP_EVIDENCE_LSE, lse_);
+    made.output = if_asked(KVP_EVIDENCE_OUTPUT, attended_);
+    made.positions = positions_.abi();
+    return made;
+}
+
+void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std::span<const int64_t> rows,
+                     const std::function<void(int64_t row, std::span<float> logits)>& on_logits) {
+    const auto start = std::chrono::steady_clock::now();
+    const uint64_t moved_before = transfers_.bytes();
+    begin(step, sequences);
+    const kvp_kv_evidence seen = evidence();
+    program_.run_embed(n_rows_);
+    strategy_.step_begin(parts_, number_);
+    for (uint32_t layer = 0; layer < n_layers_; ++layer) {
+        program_.run(layer, Program::Stage::input, n_rows_);
+        strategy_.layer_begin(layer, seen);
+        program_.run(layer, Program::Stage::project, n_rows_);
+        if (query_before_rope_.address() != 0 || key_before_rope_.address() != 0) {
+            std::vector<kvp_copy_region> copies;
+            const auto keep = [&](const Tensor& from, const Tensor& to) {
+                copies.push_back({from.address(), to.address(),
+                                  static_cast<uint64_t>(n_rows_ * from.columns()) * sizeof(float)});
+            };
+            if (query_before_rope_.address() != 0) keep(query_, raw_query_);
+            if (key_before_rope_.address() != 0) keep(key_, raw_key_);
+            device_.copy(copies);
+        }
+        program_.run(layer, Program::Stage::rotate, n_rows_);
+        if (observe_) {
+            std::vector<float> query(static_cast<size_t>(n_rows_ * query_.columns()));
+            std::vector<float> key(static_cast<size_t>(n_rows_ * key_.columns()));
+            device_.download(query.data(), query_.address(), query.size() * sizeof(float));
+            device_.download(key.data(), key_.address(), key.size() * sizeof(float));
+            observe_(layer, query.data(), key.data(), n_rows_);
+        }
+        write_rows(layer);
+        strategy_.on_write(layer, seen);
+        strategy_.attn_plan(layer, seen);
+        attend(layer);
+        strategy_.attn_done(layer, seen);
+        program_.run(layer, Program::Stage::output, n_rows_);
+        strategy_.ffn_begin(layer, seen);
+        program_.run(layer, Program::Stage::feed_forward, n_rows_);
+        strategy_.layer_end(layer, seen);
+        for (CachedPart& part : parts_) store_.end_layer(*part.cache, layer, part.abi.n_rows);
+    }
+    make_logits(rows, on_logits);
+    count_selections();
+    strategy_.step_end();
+
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    const bool prefill = std::any_of(step.parts.begin(), step.parts.end(), [](const auto& p) { return p.prefill; });
+    (prefill ? statistics_.prefill_seconds : statistics_.decode_seconds) += took.count();
+    const double token_bytes = static_cast<double>(store_.layout().row_bytes()) * store_.layout().kv_heads * n_layers_;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+        const kvp_kv_sequence& part = parts_[i].abi;
+        if (part.phase == KVP_PHASE_DECODE) {
+            statistics_.decode_tokens += static_cast<uint64_t>(part.n_rows);
+            statistics_.kv_bytes += static_cast<double>(part.n_cached) * token_bytes;
+        } else {
+            statistics_.prefill_tokens += static_cast<uint64_t>(part.n_rows);
+        }
+        store_.commit(*parts_[i].cache, part.n_rows);
+        step.parts[i].text->n_computed += part.n_rows;
+    }
+    if (!prefill) statistics_.bytes_moved += static_cast<double>(transfers_.bytes() - moved_before);
+    statistics_.transfer_wait_seconds = static_cast<double>(transfers_.wait_ns()) * 1e-9;
+    store_.verify();
+}
+
+void StepRunner::write_rows(uint32_t layer) {
+    std::vector<kvp_rows> rows(parts_.size());
+    std::vector<kvp_kv_write_item> items(parts_.size());
+    std::vector<const kvp_kv_write_item*> pointers(parts_.size());
+    for (size_t i = 0; i < parts_.size(); ++i) {
+        const CachedPart& part = parts_[i];
+        store_.begin_write(*part.cache, layer, part.abi.n_rows);
+        rows[i] = store_.rows(*part.cache, layer);
+        items[i] = {KVP_HEAD(kvp_kv_write_item), &rows[i], part.abi.row_begin, part.abi.n_rows, part.abi.n_cached};
+        pointers[i] = &items[i];
+    }
+    const kvp_kv_write_arguments arguments = {KVP_HEAD(kvp_kv_write_arguments), pointers.data(),
+                                              static_cast<uint32_t>(items.size()), 0};
+    const Tensor* operands[] = {&key_, &value_};
+    device_.enqueue(kv_write_, operands, &arguments);
+}
+
+void StepRunner::attend_items(std::span<const kvp_attention_item* const> items) {
+    const kvp_attention_arguments arguments = {KVP_HEAD(kvp_attention_arguments), items.data(),
+                                               static_cast<uint32_t>(items.size()), n_heads_, scale_, 0};
+    const Tensor* operands[] = {&query_, &attended_, &lse_};
+    device_.enqueue(attention_, operands, &arguments);
+}
+
+void StepRunner::attend(uint32_t layer) {
+    std::vector<kvp_rows> rows(parts_.size());
+    std::vector<std::vector<const kvp_segment*>> segments(parts_.size());
+    std::vector<kvp_attention_item> items(parts_.size());
+    std::vector<const kvp_attention_item*> pointers;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+        CachedPart& part = parts_[i];
+        if (part.abi.phase == KVP_PHASE_DECODE) selections_.push_back({i, layer, part.segments});
+        const auto item = [&](std::span<const kvp_segment* const> read, bool merge) {
+            rows[i] = store_.rows(*part.cache, layer);
+            kvp_attention_item made{};
+            made.head.struct_size = sizeof(made);
+            made.rows = &rows[i];
+            made.row_begin = part.abi.row_begin;
+            made.n_rows = part.abi.n_rows;
+            made.token_begin = part.abi.n_cached;
+            made.segments = read.data();
+            made.n_segments = static_cast<uint32_t>(read.size());
+            made.merge = merge ? 1 : 0;
+            return made;
+        };
+        if (store_.spills()) {
+            store_.read(*part.cache, layer, part.abi.n_rows, part.segments, scratch_,
+                        [&](std::span<const kvp_segment* const> read, bool merge) {
+                            const kvp_attention_item one = item(read, merge);
+                            const kvp_attention_item* pointer = &one;
+                            attend_items({&pointer, 1});
+                        });
+        } else {
+            for (const kvp_segment& segment : part.segments) segments[i].push_back(&segment);
+            items[i] = item(segments[i], false);
+            pointers.push_back(&items[i]);
+        }
+    }
+    if (!pointers.empty()) attend_items(pointers);
+}
+
+void StepRunner::count_selections() {
+    const uint32_t kv_heads = store_.layout().kv_heads;
+    const bool selects = strategy_.dense_layers() < n_layers_;
+    for (const Selection& selection : selections_) {
+        const CachedPart& part = parts_[selection.part];
+        const bool counts_here = !selects || selection.layer >= strategy_.dense_layers();
+        double rows = 0;
+        for (const kvp_segment& segment : selection.segments) {
+            if (segment.form == KVP_SEGMENT_RANGE) {
+                rows += static_cast<double>(std::min(segment.end, part.abi.n_cached) - segment.begin);
+            } else if (segment.form != KVP_SEGMENT_VIRTUAL) {
+                const std::vector<int32_t> counts = store_.host_copy(segment.count, kv_heads);
+                double sum = 0;
+                for (int32_t count : counts) sum += count;
+                rows += sum / kv_heads * (segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1);
+                if (strategy_.wants_selected() && segment.form == KVP_SEGMENT_ROW_LIST) {
+                    const auto index = store_.host_copy(segment.index, kv_heads * segment.index_stride);
+                    strategy_.selected(part, selection.layer, index, counts, segment.index_stride);
+                }
+            }
+        }
+        if (!counts_here) continue;
+        statistics_.rows_read += rows;
+        statistics_.rows_past += static_cast<double>(part.abi.n_cached);
+    }
+}
+
+void StepRunner::make_logits(std::span<const int64_t> rows,
+                             const std::function<void(int64_t row, std::span<float> logits)>& on_logits) {
+    const Graph& graph = program_.graph();
+    const auto row_bytes = static_cast<uint64_t>(graph.values[graph.head_input].width) * sizeof(float);
+    std::vector<float> copy;
+    for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(program_.head_rows())) {
+        const size_t n = std::min(rows.size() - first, static_cast<size_t>(program_.head_rows()));
+        std::vector<kvp_copy_region> regions;
+        for (size_t i = 0; i < n; ++i) {
+            regions.push_back({program_.value(graph.residual, 1, rows[first + i]).address(),
+                               program_.value(graph.head_input, 1, static_cast<int64_t>(i)).address(), row_bytes});
+        }
+        device_.copy(regions);
+        program_.run_head(static_cast<int64_t>(n));
+        const kvp_address logits = program_.value(graph.logits, static_cast<int64_t>(n)).address();
+        float* values = reinterpret_cast<float*>(logits);
+        if (!device_.reads_host_memory()) {
+            copy.resize(n * vocabulary_);
+            device_.download(copy.data(), logits, copy.size() * sizeof(float));
+            values = copy.data();
+        }
+        for (size_t i = 0; i < n; ++i) on_logits(rows[first + i], {values + i * vocabulary_, vocabulary_});
+    }
+}
+
+}  // namespace kvplane

@@ -1,0 +1,81 @@
+// Runs one step: the model's graph cut by cut, the strategy's hooks at the cuts, the cache around attention.
+// This file is the place to read how a token goes through kvplane (docs/architecture.md walks it line by line).
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/statistics.h"
+#include "engine/strategy.h"
+#include "graph/program.h"
+#include "memory/kv_store.h"
+#include "memory/scratch.h"
+#include "schedule/step.h"
+
+namespace kvplane {
+
+class StepRunner {
+public:
+    StepRunner(Device& device, Program& program, KvStore& store, Transfers& transfers, Strategy& strategy,
+               const ModelShape& shape);
+
+    // `caches` and `states` go with step.parts. `rows`: rows of the step whose logits are wanted, ascending; on_logits
+    // gets each, in order, and may change it.
+    struct Sequence {
+        uint64_t id;
+        SequenceCache* cache;
+        kvp_kv_state* state;
+    };
+    void run(const Step& step, std::span<const Sequence> sequences, std::span<const int64_t> rows,
+             const std::function<void(int64_t row, std::span<float> logits)>& on_logits);
+
+    // For calibration: sees q and k after RoPE of every layer, on the host.
+    using Observe = std::function<void(uint32_t layer, const float* query, const float* key, int64_t n_rows)>;
+    void observe(Observe observe) { observe_ = std::move(observe); }
+
+    Statistics& statistics() { return statistics_; }
+
+private:
+    // What a decoding sequence attended to in a layer; counted when the step is over.
+    struct Selection {
+        size_t part;
+        uint32_t layer;
+        std::vector<kvp_segment> segments;
+    };
+
+    void begin(const Step& step, std::span<const Sequence> sequences);
+    kvp_kv_evidence evidence() const;
+    void write_rows(uint32_t layer);
+    void attend(uint32_t layer);
+    void attend_items(std::span<const kvp_attention_item* const> items);
+    void count_selections();
+    void make_logits(std::span<const int64_t> rows,
+                     const std::function<void(int64_t row, std::span<float> logits)>& on_logits);
+
+    Device& device_;
+    Program& program_;
+    KvStore& store_;
+    Transfers& transfers_;
+    Strategy& strategy_;
+    uint32_t n_layers_;
+    uint32_t n_heads_;
+    uint32_t vocabulary_;
+    float scale_;
+    Scratch scratch_;
+    Plan kv_write_;
+    Plan attention_;
+    Buffer query_before_rope_;
+    Buffer key_before_rope_;
+    Observe observe_;
+    Statistics statistics_;
+
+    // Of the step at hand.
+    uint64_t number_ = 0;
+    int64_t n_rows_ = 0;
+    std::vector<CachedPart> parts_;
+    std::vector<Selection> selections_;
+    Tensor normed_, residual_, query_, key_, value_, attended_, lse_, positions_, raw_query_, raw_key_;
+};
+
+}  // namespace kvplane

@@ -1,0 +1,97 @@
+// The KV strategy that the pipeline chose: its hooks, called in the order of kvplane/kv.h, and what the core does for it
+// (kvp_kv_core). Errors of the plugin become Error(plugin) here.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "graph/program.h"
+#include "kvplane/kv.h"
+#include "memory/kv_store.h"
+#include "memory/scratch.h"
+#include "model/model.h"
+
+namespace kvplane {
+
+// One sequence's part of a step, as the strategy and the cache see it.
+struct CachedPart {
+    SequenceCache* cache = nullptr;
+    kvp_kv_sequence abi{};
+    std::vector<kvp_segment> segments;  // of the layer at hand
+};
+
+class Strategy {
+public:
+    struct Setting {
+        uint64_t fingerprint = 0;  // of the model
+        uint32_t context = 0;
+        bool in_place = true;
+        PageLayout layout;
+    };
+
+    Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model,
+             const Program& program, const Setting& setting);
+    ~Strategy();
+    Strategy(const Strategy&) = delete;
+    Strategy& operator=(const Strategy&) = delete;
+
+    // After create: what it wants, and the room that it works in.
+    std::vector<SidecarSpec> sidecars() const;
+    uint64_t evidence() const { return needs_->evidence; }
+    uint32_t dense_layers() const { return needs_->dense_layers; }
+    std::string summary() const { return std::string(needs_->summary.data, needs_->summary.n_bytes); }
+    void attach(KvStore& store, Scratch& scratch);
+
+    kvp_kv_state* open_sequence(uint64_t id, int64_t prompt_tokens, int64_t max_tokens);
+    void close_sequence(kvp_kv_state* state);
+
+    // A step: begin, then the layer hooks, then end.
+    void step_begin(std::vector<CachedPart>& parts, uint64_t number);
+    void layer_begin(uint32_t layer, const kvp_kv_evidence& evidence);
+    void on_write(uint32_t layer, const kvp_kv_evidence& evidence);
+    void attn_plan(uint32_t layer, const kvp_kv_evidence& evidence);  // fills the parts' segments
+    void attn_done(uint32_t layer, const kvp_kv_evidence& evidence);
+    void ffn_begin(uint32_t layer, const kvp_kv_evidence& evidence);
+    void layer_end(uint32_t layer, const kvp_kv_evidence& evidence);  // chunk_end and prefill_end where they apply
+    void step_end();
+    // The selection of a layer, on the host.
+    void selected(const CachedPart& part, uint32_t layer, const std::vector<int32_t>& index,
+                  const std::vector<int32_t>& counts, uint64_t stride);
+    bool wants_selected() const { return table_->selected != nullptr; }
+
+    bool can_calibrate() const { return table_->calibrate != nullptr && table_->aux_save != nullptr; }
+    void calibrate(uint32_t layer, const float* query, const float* key, int64_t n_rows);
+    std::vector<std::byte> aux_save();
+    void aux_load(std::span<const std::byte> data);
+
+private:
+    friend struct StrategyServices;
+    using Hook = kvp_status (*)(kvp_kv_instance*, kvp_kv_call*, const kvp_kv_step*);
+
+    void check(kvp_status status, const char* hook);
+    void call(Hook hook, const char* name, uint32_t layer, const kvp_kv_evidence* evidence);
+    kvp_kv_step step(uint32_t layer, const kvp_kv_evidence* evidence) const;
+
+    const kvp_kv* table_;
+    Explain explain_;
+    Device& device_;
+    kvp_kv_core core_{};
+    kvp_kv_instance* instance_ = nullptr;
+    const kvp_kv_needs* needs_ = nullptr;
+    std::vector<Buffer> constants_;
+    KvStore* store_ = nullptr;
+    Scratch* scratch_ = nullptr;
+
+    std::vector<CachedPart>* parts_ = nullptr;  // of the step at hand
+    std::vector<const kvp_kv_sequence*> part_pointers_;
+    uint64_t step_number_ = 0;
+    bool planning_ = false;  // inside attn_plan
+    std::string failure_;    // of the core, inside a service that the plugin called
+    ErrorKind failure_kind_ = ErrorKind::runtime;
+};
+
+}  // namespace kvplane

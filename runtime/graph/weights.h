@@ -1,0 +1,24 @@
+// The graph's constants where the device reads them: the mapped file itself if it reads host memory, copies otherwise.
+#pragma once
+
+#include <vector>
+
+#include "device/device.h"
+#include "graph/graph.h"
+
+namespace kvplane {
+
+class Weights {
+public:
+    Weights(Device& device, const Graph& graph);
+
+    const Tensor& operator[](ConstantId id) const { return tensors_[id]; }
+    uint64_t bytes() const { return bytes_; }
+
+private:
+    std::vector<Tensor> tensors_;
+    std::vector<Buffer> copies_;
+    uint64_t bytes_ = 0;
+};
+
+}  // namespace kvplane

@@ -1,0 +1,147 @@
+// Where cached K and V are, in which tier, and how they get to where the device reads them.
+//
+// Two modes. In place: the device reads every tier; a page goes to the device tier while it has room, else to the host
+// tier, and never moves. Copying: the device reads its own tier only. New rows are written there; full pages are
+// stored to the host tier when the text will not fit, and evicted when the room is needed; what attention reads comes
+// back through staging slots (whole pages) or the resident set (groups).
+//
+// Fences: a store starts behind the kernels that wrote the page (Transfers::submit); a slot is reused only after its
+// store has ended and its readers have passed; rows are published to readers only when their load has ended.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <set>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "device/device.h"
+#include "kvplane/kv.h"
+#include "memory/host_memory.h"
+#include "memory/page_layout.h"
+#include "memory/resident_set.h"
+#include "memory/scratch.h"
+#include "memory/sequence_cache.h"
+#include "memory/tier.h"
+#include "memory/transfers.h"
+
+namespace kvplane {
+
+struct KvStoreOptions {
+    uint64_t device_bytes = 0;  // budgets of the tiers; cut to whole pages
+    uint64_t host_bytes = 0;
+    bool in_place = true;
+    uint32_t staging_pages = 8;
+    double resident_share = 0.1;   // of the KV that open sequences may grow to
+    uint32_t resident_layers = 2;  // whose pages leave the device tier last
+};
+
+class KvStore {
+public:
+    KvStore(Device& device, Transfers& transfers, const PageLayout& layout, const KvStoreOptions& options,
+            std::vector<SidecarSpec> sidecars);
+    ~KvStore();
+
+    // Room for a sequence of up to max_tokens, in all tiers, all or nothing. Null: not now. Throws Error(memory) with
+    // the numbers if it could never fit.
+    SequenceCache* open(uint64_t id, uint64_t max_tokens);
+    void close(SequenceCache* sequence);
+
+    // Most new rows that a step may write in all its sequences together, so that every layer's pages find room.
+    uint64_t max_step_tokens() const;
+
+    // Makes room in a layer for the rows that a step appends.
+    void begin_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
+    // The rows are written and the layer's attention is on the queue: pages that became full may leave.
+    void end_layer(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
+    // The step is over for this sequence: its rows count.
+    void commit(SequenceCache& sequence, int64_t n_rows);
+
+    kvp_rows rows(SequenceCache& sequence, uint32_t layer);
+
+    // Starts to bring a segment's rows; 0 if there is nothing to bring or no room to bring it ahead.
+    uint64_t fetch(SequenceCache& sequence, uint32_t layer, const kvp_segment& segment);
+
+    // Calls `attend` with the segments that can be read as they are, then for what has to come piece by piece, with
+    // merge set. At least one call.
+    using Attend = std::function<void(std::span<const kvp_segment* const> segments, bool merge)>;
+    void read(SequenceCache& sequence, uint32_t layer, int64_t n_rows, std::span<const kvp_segment> segments,
+              Scratch& scratch, const Attend& attend);
+
+    // Calls `visit` for runs of cached rows [begin, end) that the device can read, in order.
+    using Visit = std::function<void(const kvp_rows& rows, int64_t begin, int64_t end)>;
+    void walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end, const Visit& visit);
+
+    // Index lists are device memory: what the host sees of them.
+    std::vector<int32_t> host_copy(kvp_address address, uint64_t n_values);
+
+    const Tier& device_tier() const { return device_tier_; }
+    const Tier& host_tier() const { return host_tier_; }
+    const PageLayout& layout() const { return layout_; }
+    bool in_place() const { return options_.in_place; }
+    bool spills() const { return spills_; }
+    uint64_t sidecar_bytes() const;
+    uint64_t peak_sidecar_bytes() const { return peak_sidecar_bytes_; }
+    // Throws Error(runtime) unless every slot is accounted for.
+    void verify() const;
+
+private:
+    struct PageId {
+        SequenceCache* sequence;
+        uint32_t layer;
+        uint32_t index;
+    };
+    struct Store {
+        TransferId transfer;
+        std::vector<PageId> pages;
+    };
+    // Leaves first: pages of layers that are read in full last, old pages first.
+    using EvictionKey = std::tuple<bool, uint32_t, uint32_t, uint64_t, SequenceCache*>;
+    struct Need {
+        uint32_t kv_head;
+        uint64_t group;
+    };
+
+    Page& page(const PageId& id) { return id.sequence->layers[id.layer].pages[id.index]; }
+    EvictionKey eviction_key(const PageId& id) const;
+    void show_page(const PageId& id, kvp_address address);
+    int32_t acquire_device_slot(SlotUse use);
+    bool evict_one();
+    void store_pages(std::vector<PageId> pages);
+    void retire_stores(bool wait_for_one);
+    uint64_t room_for_resident() const;
+    bool make_room_for_entry();
+
+    std::vector<Need> needs(const LayerCache& layer, const kvp_segment& segment);
+    bool gather(SequenceCache& sequence, uint32_t layer, std::span<const Need> needs, uint32_t priority, Ticket& ticket,
+                size_t* n_taken);
+    void publish(Ticket& ticket);
+    void release(Ticket& ticket);
+    void stream(SequenceCache& sequence, uint32_t layer, std::span<const uint32_t> pages,
+                const std::function<void(uint32_t first, uint32_t last)>& use);
+    void read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const kvp_segment& segment, Scratch& scratch,
+                             const std::function<void(const kvp_segment&)>& attend);
+
+    Device& device_;
+    Transfers& transfers_;
+    PageLayout layout_;
+    KvStoreOptions options_;
+    std::vector<SidecarSpec> sidecars_;
+    Buffer device_memory_;
+    HostMemory host_memory_;
+    Tier device_tier_;
+    Tier host_tier_;
+    std::vector<int32_t> staging_;
+    ResidentSet resident_;
+    std::list<SequenceCache> sequences_;
+    uint64_t reserved_pages_ = 0;  // that open sequences may grow to
+    bool spills_ = false;
+    std::set<EvictionKey> evictable_;
+    std::deque<Store> stores_;
+    uint64_t last_ticket_ = 0;
+    uint64_t peak_sidecar_bytes_ = 0;
+};
+
+}  // namespace kvplane

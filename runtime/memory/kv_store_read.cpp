@@ -1,0 +1,363 @@
+// How attention gets to see rows that are not where the device reads them.
+#include <algorithm>
+
+#include "base/error.h"
+#include "memory/kv_store.h"
+
+namespace kvplane {
+
+namespace {
+
+// A range of at most this many groups comes by groups into the resident set; a longer one by whole pages.
+constexpr int64_t short_range_groups = 8;
+
+kvp_segment range(const kvp_segment& like, int64_t begin, int64_t end) {
+    kvp_segment made = like;
+    made.form = KVP_SEGMENT_RANGE;
+    made.begin = begin;
+    made.end = end;
+    made.index = made.count = 0;
+    made.ticket = 0;
+    return made;
+}
+
+bool is_list(const kvp_segment& segment) {
+    return segment.form == KVP_SEGMENT_ROW_LIST || segment.form == KVP_SEGMENT_PAGE_LIST;
+}
+
+}  // namespace
+
+std::vector<int32_t> KvStore::host_copy(kvp_address address, uint64_t n_values) {
+    std::vector<int32_t> values(n_values);
+    if (device_.reads_host_memory()) {
+        const auto* source = reinterpret_cast<const int32_t*>(address);
+        std::copy(source, source + n_values, values.begin());
+    } else {
+        device_.download(values.data(), address, n_values * sizeof(int32_t));
+    }
+    return values;
+}
+
+// The groups that a segment touches, each once.
+std::vector<KvStore::Need> KvStore::needs(const LayerCache& layer, const kvp_segment& segment) {
+    std::vector<Need> found;
+    const uint64_t tokens = layout_.group_tokens;
+    if (segment.form == KVP_SEGMENT_RANGE) {
+        for (uint32_t head = 0; segment.begin < segment.end && head < layout_.kv_heads; ++head) {
+            for (auto group = static_cast<uint64_t>(segment.begin) / tokens;
+                 group <= static_cast<uint64_t>(segment.end - 1) / tokens; ++group) {
+                found.push_back({head, group});
+            }
+        }
+        return found;
+    }
+    const std::vector<int32_t> counts = host_copy(segment.count, layout_.kv_heads);
+    const std::vector<int32_t> index = host_copy(segment.index, uint64_t{layout_.kv_heads} * segment.index_stride);
+    const uint64_t unit = segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1;
+    for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
+        const auto count = static_cast<uint64_t>(std::clamp<int32_t>(counts[head], 0, static_cast<int32_t>(segment.max_count)));
+        uint64_t next = 0;  // first group that was not named yet
+        for (uint64_t i = 0; i < count; ++i) {
+            const int32_t entry = index[head * segment.index_stride + i];
+            const uint64_t first = static_cast<uint64_t>(entry) * unit / tokens;
+            const uint64_t last = (static_cast<uint64_t>(entry) * unit + unit - 1) / tokens;
+            if (entry < 0 || last >= layer.groups.stride()) {
+                throw Error(ErrorKind::plugin, "the KV strategy selected row or page " + std::to_string(entry) +
+                                                   ", which is not in the cache");
+            }
+            for (uint64_t group = std::max(first, next); group <= last; ++group) found.push_back({head, group});
+            next = std::max(next, last + 1);
+        }
+    }
+    return found;
+}
+
+// Pins what is readable, takes places for what is missing and starts one copy for all of it. Stops where no place is
+// left: *n_taken says how many needs are met. What it took stands in the ticket either way.
+bool KvStore::gather(SequenceCache& sequence, uint32_t layer, std::span<const Need> wanted, uint32_t priority,
+                     Ticket& ticket, size_t* n_taken) {
+    LayerCache& cache = sequence.layers[layer];
+    const uint32_t per_head = layout_.groups_per_head();
+    std::vector<uint64_t> from, to;
+    size_t taken = 0;
+    for (; taken < wanted.size(); ++taken) {
+        const Need& need = wanted[taken];
+        Page& held = cache.pages[need.group / per_head];
+        if (held.device_slot >= 0) {
+            ++held.pins;
+            ticket.pinned_pages.push_back(&held);
+            continue;
+        }
+        int32_t entry = ResidentSet::find(cache, need.kv_head, need.group);
+        if (entry >= 0) {
+            resident_.pin(entry);
+            ticket.pinned.push_back(entry);
+            continue;
+        }
+        if (resident_.slots() < room_for_resident()) make_room_for_entry();
+        entry = resident_.acquire(cache, need.kv_head, need.group);
+        if (entry < 0) break;
+        ticket.pinned.push_back(entry);
+        ticket.loading.push_back(entry);
+        from.push_back(host_tier_.offset(held.host_slot) +
+                       layout_.group_offset(need.kv_head, static_cast<uint32_t>(need.group % per_head)));
+        to.push_back(resident_.offset(entry));
+    }
+    if (!from.empty()) {
+        ticket.transfer = transfers_.submit(host_tier_, device_tier_, from, to, layout_.group_bytes(), priority);
+    }
+    if (n_taken != nullptr) *n_taken = taken;
+    return taken == wanted.size();
+}
+
+// One page slot more for the resident set, if it may have one and a page can go for it.
+bool KvStore::make_room_for_entry() {
+    auto slot = device_tier_.acquire(SlotUse::resident);
+    if (!slot && evict_one()) slot = device_tier_.acquire(SlotUse::resident);
+    if (!slot) return false;
+    resident_.grow(*slot);
+    return true;
+}
+
+void KvStore::publish(Ticket& ticket) {
+    if (ticket.transfer != 0) transfers_.wait(ticket.transfer);
+    ticket.transfer = 0;
+    for (int32_t entry : ticket.loading) resident_.publish(entry);
+    ticket.loading.clear();
+}
+
+void KvStore::release(Ticket& ticket) {
+    for (int32_t entry : ticket.pinned) resident_.unpin(entry);
+    for (Page* held : ticket.pinned_pages) --held->pins;
+    ticket.pinned.clear();
+    ticket.pinned_pages.clear();
+}
+
+uint64_t KvStore::fetch(SequenceCache& sequence, uint32_t layer, const kvp_segment& segment) {
+    if (!spills_ || segment.form == KVP_SEGMENT_VIRTUAL) return 0;
+    LayerCache& cache = sequence.layers[layer];
+    const std::vector<Need> wanted = needs(cache, segment);
+    Ticket ticket;
+    ticket.id = ++last_ticket_;
+    gather(sequence, layer, wanted, KVP_PRIORITY_PREFETCH, ticket, nullptr);
+    cache.tickets.push_back(std::move(ticket));
+    return last_ticket_;
+}
+
+void KvStore::read(SequenceCache& sequence, uint32_t layer, int64_t n_rows, std::span<const kvp_segment> segments,
+                   Scratch& scratch, const Attend& attend) {
+    std::vector<kvp_segment> now;
+    if (!spills_) {
+        now.assign(segments.begin(), segments.end());
+    }
+    LayerCache& cache = sequence.layers[layer];
+    for (Ticket& ticket : cache.tickets) publish(ticket);
+
+    std::vector<Ticket> held;
+    std::vector<kvp_segment> in_pieces;
+    std::vector<uint32_t> pages_away;
+    kvp_segment away_like{};
+    if (spills_) {
+        // Lists and short ranges first: what they bring in may push whole pages out.
+        for (const kvp_segment& segment : segments) {
+            const bool short_range = segment.form == KVP_SEGMENT_RANGE &&
+                                     segment.end - segment.begin <= short_range_groups * layout_.group_tokens;
+            if (!is_list(segment) && !short_range) continue;
+            Ticket ticket;
+            if (gather(sequence, layer, needs(cache, segment), KVP_PRIORITY_FOREGROUND, ticket, nullptr)) {
+                publish(ticket);
+                held.push_back(std::move(ticket));
+                now.push_back(segment);
+            } else {
+                publish(ticket);
+                release(ticket);
+                in_pieces.push_back(segment);
+            }
+        }
+        for (const kvp_segment& segment : segments) {
+            if (segment.form == KVP_SEGMENT_VIRTUAL) now.push_back(segment);
+            const bool long_range = segment.form == KVP_SEGMENT_RANGE &&
+                                    segment.end - segment.begin > short_range_groups * layout_.group_tokens;
+            if (!long_range) continue;
+            away_like = segment;
+            const int64_t page_tokens = layout_.page_tokens;
+            int64_t run_begin = segment.begin;
+            int64_t run_end = segment.begin;
+            for (int64_t at = segment.begin; at < segment.end;) {
+                const int64_t next = std::min(segment.end, (at / page_tokens + 1) * page_tokens);
+                Page& candidate = cache.pages[static_cast<size_t>(at / page_tokens)];
+                if (candidate.device_slot >= 0) {
+                    if (run_end != at) run_begin = at;
+                    run_end = next;
+                } else {
+                    if (run_end == at && run_begin < run_end) now.push_back(range(segment, run_begin, run_end));
+                    run_begin = run_end = next;
+                    pages_away.push_back(static_cast<uint32_t>(at / page_tokens));
+                }
+                at = next;
+            }
+            if (run_begin < run_end) now.push_back(range(segment, run_begin, run_end));
+        }
+    }
+
+    std::vector<const kvp_segment*> pointers;
+    for (const kvp_segment& segment : now) pointers.push_back(&segment);
+    attend(pointers, false);
+    for (Ticket& ticket : held) release(ticket);
+
+    const int64_t n_total = sequence.n_cached + n_rows;
+    stream(sequence, layer, pages_away, [&](uint32_t first, uint32_t last) {
+        std::vector<kvp_segment> pieces;
+        for (uint32_t i = first; i < last; ++i) {
+            const int64_t begin = int64_t{pages_away[i]} * layout_.page_tokens;
+            const int64_t end = std::min(begin + layout_.page_tokens, n_total);
+            const int64_t from = std::max(begin, away_like.begin);
+            const int64_t to = std::min(end, away_like.end);
+            if (!pieces.empty() && pieces.back().end == from) {
+                pieces.back().end = to;
+            } else {
+                pieces.push_back(range(away_like, from, to));
+            }
+        }
+        std::vector<const kvp_segment*> piece_pointers;
+        for (const kvp_segment& piece : pieces) piece_pointers.push_back(&piece);
+        attend(piece_pointers, true);
+    });
+    for (const kvp_segment& segment : in_pieces) {
+        read_rows_in_pieces(sequence, layer, segment, scratch, [&](const kvp_segment& piece) {
+            const kvp_segment* pointer = &piece;
+            attend({&pointer, 1}, true);
+        });
+    }
+}
+
+// Brings pages through the two halves of the staging slots: one half is read while the other fills.
+void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const uint32_t> pages,
+                     const std::function<void(uint32_t first, uint32_t last)>& use) {
+    if (pages.empty()) return;
+    const auto half = static_cast<uint32_t>(staging_.size() / 2);
+    const auto n_pages = static_cast<uint32_t>(pages.size());
+    const uint32_t windows = (n_pages + half - 1) / half;
+    auto slot_of = [&](uint32_t window, uint32_t i) { return staging_[(window % 2) * half + i]; };
+    auto load = [&](uint32_t window) {
+        std::vector<uint64_t> from, to;
+        for (uint32_t i = 0; i < half && window * half + i < n_pages; ++i) {
+            from.push_back(host_tier_.offset(sequence.layers[layer].pages[pages[window * half + i]].host_slot));
+            to.push_back(device_tier_.offset(slot_of(window, i)));
+        }
+        return transfers_.submit(host_tier_, device_tier_, from, to, layout_.page_bytes(), KVP_PRIORITY_FOREGROUND);
+    };
+    TransferId coming = load(0);
+    for (uint32_t window = 0; window < windows; ++window) {
+        transfers_.wait(coming);
+        if (window + 1 < windows) coming = load(window + 1);
+        const uint32_t first = window * half;
+        const uint32_t last = std::min(n_pages, first + half);
+        for (uint32_t i = first; i < last; ++i) {
+            show_page({&sequence, layer, pages[i]}, device_tier_.address(slot_of(window, i - first)));
+        }
+        use(first, last);
+        for (uint32_t i = first; i < last; ++i) {
+            // Groups of the page that the resident set holds are readable there again.
+            show_page({&sequence, layer, pages[i]}, 0);
+            for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
+                for (uint32_t g = 0; g < layout_.groups_per_head(); ++g) {
+                    const int32_t entry = ResidentSet::find(sequence.layers[layer], head,
+                                                            uint64_t{pages[i]} * layout_.groups_per_head() + g);
+                    if (entry >= 0) resident_.publish(entry);
+                }
+            }
+        }
+    }
+}
+
+// A list whose groups do not find room all at once: as many rows as do, again and again.
+void KvStore::read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const kvp_segment& segment, Scratch& scratch,
+                                  const std::function<void(const kvp_segment&)>& attend) {
+    LayerCache& cache = sequence.layers[layer];
+    const std::vector<Need> wanted = needs(cache, segment);
+    const uint64_t stride = uint64_t{layout_.group_tokens} * wanted.size();
+    std::vector<int32_t> counts, index;
+    std::vector<uint8_t> selected;  // rows of the cache that the list names, a KV head after the other
+    const uint64_t n_rows = cache.groups.stride() * layout_.group_tokens;
+    selected.assign(n_rows * layout_.kv_heads, 0);
+    if (segment.form == KVP_SEGMENT_RANGE) {
+        for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
+            std::fill(selected.begin() + static_cast<std::ptrdiff_t>(head * n_rows) + segment.begin,
+                      selected.begin() + static_cast<std::ptrdiff_t>(head * n_rows) + segment.end, uint8_t{1});
+        }
+    } else {
+        counts = host_copy(segment.count, layout_.kv_heads);
+        index = host_copy(segment.index, uint64_t{layout_.kv_heads} * segment.index_stride);
+        const uint64_t unit = segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1;
+        for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
+            for (int32_t i = 0; i < counts[head]; ++i) {
+                const auto entry = static_cast<uint64_t>(index[head * segment.index_stride + static_cast<uint64_t>(i)]);
+                for (uint64_t row = entry * unit; row < entry * unit + unit; ++row) selected[head * n_rows + row] = 1;
+            }
+        }
+    }
+    for (size_t start = 0; start < wanted.size();) {
+        Ticket ticket;
+        size_t taken = 0;
+        gather(sequence, layer, std::span(wanted).subspan(start), KVP_PRIORITY_FOREGROUND, ticket, &taken);
+        publish(ticket);
+        if (taken == 0) {
+            release(ticket);
+            throw Error(ErrorKind::memory, "the device tier has no room for one group of selected rows; raise "
+                                           "tiers.device.kv_bytes");
+        }
+        std::vector<int32_t> piece_counts(layout_.kv_heads, 0);
+        std::vector<int32_t> piece_index(layout_.kv_heads * stride, 0);
+        for (size_t i = start; i < start + taken; ++i) {
+            const Need& need = wanted[i];
+            for (uint64_t row = need.group * layout_.group_tokens; row < (need.group + 1) * layout_.group_tokens; ++row) {
+                if (selected[need.kv_head * n_rows + row] == 0) continue;
+                piece_index[need.kv_head * stride + static_cast<uint64_t>(piece_counts[need.kv_head]++)] =
+                    static_cast<int32_t>(row);
+            }
+        }
+        kvp_segment piece = segment;
+        piece.form = KVP_SEGMENT_ROW_LIST;
+        piece.index_stride = stride;
+        piece.max_count = static_cast<uint32_t>(stride);
+        piece.index = scratch.take(piece_index.size() * sizeof(int32_t));
+        piece.count = scratch.take(piece_counts.size() * sizeof(int32_t));
+        device_.upload(piece.index, piece_index.data(), piece_index.size() * sizeof(int32_t));
+        device_.upload(piece.count, piece_counts.data(), piece_counts.size() * sizeof(int32_t));
+        attend(piece);
+        release(ticket);
+        start += taken;
+    }
+}
+
+void KvStore::walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end, const Visit& visit) {
+    const int64_t page_tokens = layout_.page_tokens;
+    std::vector<uint32_t> away;
+    for (int64_t at = begin; at < end;) {
+        // A run of pages that are all readable, or all away.
+        const auto is_here = [&](int64_t row) {
+            const Page& held = sequence.layers[layer].pages[static_cast<size_t>(row / page_tokens)];
+            return options_.in_place || held.device_slot >= 0;
+        };
+        const bool here = is_here(at);
+        int64_t next = at;
+        away.clear();
+        while (next < end && is_here(next) == here) {
+            if (!here) away.push_back(static_cast<uint32_t>(next / page_tokens));
+            next = std::min(end, (next / page_tokens + 1) * page_tokens);
+        }
+        if (here) {
+            visit(rows(sequence, layer), at, next);
+        } else {
+            stream(sequence, layer, away, [&](uint32_t first, uint32_t last) {
+                const int64_t from = std::max(at, int64_t{away[first]} * page_tokens);
+                const int64_t to = std::min(next, (int64_t{away[last - 1]} + 1) * page_tokens);
+                visit(rows(sequence, layer), from, to);
+            });
+        }
+        at = next;
+    }
+}
+
+}  // namespace kvplane

@@ -1,0 +1,94 @@
+// The cache of one sequence: its pages in all layers, the table of where the device finds each group, its sidecars.
+// Data only; KvStore moves it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "kvplane/kv.h"
+#include "memory/page_layout.h"
+#include "memory/transfers.h"
+
+namespace kvplane {
+
+// Of the copy that the device reads.
+enum class PageState : uint8_t {
+    empty,    // no token yet
+    filling,  // being written, not full
+    dirty,    // full, and nowhere else
+    storing,  // full, a copy to the host tier is under way; still readable
+    clean,    // full, the host tier has the same bytes
+    away,     // only in the host tier
+};
+
+struct Page {
+    int32_t device_slot = -1;
+    int32_t host_slot = -1;
+    PageState state = PageState::empty;
+    uint32_t pins = 0;  // readers that rely on the device copy: not to be evicted
+};
+
+// Addresses of groups, [kv_head][stride], kept on the host and shown to the device.
+class GroupTable {
+public:
+    GroupTable(Device& device, uint32_t kv_heads, uint64_t stride);
+
+    void set(uint32_t kv_head, uint64_t group, kvp_address address) {
+        entries_[kv_head * stride_ + group] = address;
+        changed_ = true;
+    }
+    kvp_address get(uint32_t kv_head, uint64_t group) const { return entries_[kv_head * stride_ + group]; }
+    uint64_t stride() const { return stride_; }
+    // Where the device reads the table, brought up to date.
+    kvp_address address(Device& device);
+
+private:
+    uint64_t stride_;
+    std::vector<kvp_address> entries_;
+    Buffer copy_;  // empty on a device that reads host memory
+    bool changed_ = true;
+};
+
+// A fetch that was started ahead of the attention of its layer.
+struct Ticket {
+    uint64_t id = 0;
+    TransferId transfer = 0;
+    std::vector<int32_t> loading;  // entries of the resident set that become readable with it
+    std::vector<int32_t> pinned;   // all entries of the resident set that it relies on
+    std::vector<Page*> pinned_pages;
+};
+
+struct SidecarSpec {
+    std::string name;
+    uint32_t scope;
+    uint32_t first_layer;
+    uint64_t bytes;
+};
+
+struct LayerCache {
+    LayerCache(Device& device, const PageLayout& layout, uint32_t n_pages, uint64_t stride);
+
+    std::vector<Page> pages;
+    GroupTable groups;
+    std::vector<int32_t> resident;  // [kv_head][stride]: entry of the resident set, -1: none
+    std::vector<Ticket> tickets;
+    std::vector<Buffer> sidecars;
+};
+
+struct SequenceCache {
+    SequenceCache(Device& device, const PageLayout& layout, uint64_t id, uint64_t max_tokens,
+                  const std::vector<SidecarSpec>& sidecars);
+
+    uint64_t id;
+    uint64_t max_tokens;
+    int64_t n_cached = 0;  // rows before this step
+    uint32_t n_pages;      // a layer
+    std::vector<LayerCache> layers;
+    uint64_t sidecar_bytes = 0;
+
+    uint64_t sidecar_capacity(uint32_t scope) const;
+};
+
+}  // namespace kvplane

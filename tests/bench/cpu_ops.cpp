@@ -1,0 +1,286 @@
+// Speed of the cpu plugin's ops on the shapes of SmolLM2-135M: width 576, 9 / 3 heads of 64, feed-forward 1536, 30
+// layers, vocabulary 49152. KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "support/random_weights.h"
+
+namespace {
+
+using namespace kvplane::test;
+
+DeviceHarness& harness() {
+    const char* threads = std::getenv("KVPLANE_BENCH_THREADS");
+    const char* level = std::getenv("KVPLANE_CPU");
+    static DeviceHarness made(KVPLANE_CPU_PLUGIN, threads != nullptr ? std::atoi(threads) : 2,
+                              level != nullptr ? level : "");
+    return made;
+}
+
+// kvp.linear of several outputs over one input, repeated over enough copies of the weights to leave the caches.
+void linear(benchmark::State& state, const std::string& format, std::vector<int64_t> outputs, int64_t width,
+            int copies) {
+    const int64_t rows = state.range(0);
+    const auto attributes = structure<kvp_linear_attributes>();
+    std::vector<RandomWeights> weights;
+    std::vector<DeviceHarness::Plan> plans;
+    double bytes = 0;
+    double operations = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+        std::vector<Tensor> tensors;
+        std::vector<const kvp_tensor*> constants;
+        for (const int64_t output : outputs) {
+            weights.push_back(random_weights(format, output, width, 1));
+            tensors.push_back(weights.back().tensor());
+            bytes += static_cast<double>(weights.back().bytes.size());
+            operations += 2.0 * static_cast<double>(output * width * rows);
+        }
+        for (const Tensor& tensor : tensors) constants.push_back(tensor.get());
+        plans.push_back(harness().prepare("kvp.linear/1", &attributes, constants));
+        weights.clear();
+    }
+    const auto x = random_floats(static_cast<size_t>(rows * width), 2);
+    std::vector<std::vector<float>> out;
+    std::vector<Tensor> operands;
+    operands.push_back(Tensor::f32(x, {rows, width}));
+    for (const int64_t output : outputs) out.emplace_back(static_cast<size_t>(rows * output));
+    for (size_t i = 0; i < outputs.size(); ++i) operands.push_back(Tensor::f32(out[i], {rows, outputs[i]}));
+    std::vector<const kvp_tensor*> pointers;
+    for (const Tensor& operand : operands) pointers.push_back(operand.get());
+    for (auto _ : state) {
+        for (const auto& plan : plans) {
+            harness().table().op_enqueue(harness().queue(), plan.get(), pointers.data(),
+                                         static_cast<uint32_t>(pointers.size()), nullptr);
+        }
+    }
+    const auto rounds = static_cast<double>(state.iterations());
+    state.counters["GB/s"] = benchmark::Counter(bytes * rounds / 1e9, benchmark::Counter::kIsRate);
+    state.counters["GOP/s"] = benchmark::Counter(operations * rounds / 1e9, benchmark::Counter::kIsRate);
+}
+
+// One sequence's cached rows of one layer after another, in groups of 16 tokens as pages of 64 lay them out.
+struct Cache {
+    Cache(int64_t n_tokens, int64_t n_kv_heads, int64_t head_size, int copies) {
+        const int64_t n_groups = (n_tokens + 15) / 16;
+        bytes.resize(static_cast<size_t>(copies * n_groups * n_kv_heads * 16 * head_size * 4), 0x21);
+        for (int copy = 0; copy < copies; ++copy) {
+            for (int64_t head = 0; head < n_kv_heads; ++head) {
+                for (int64_t group = 0; group < n_groups; ++group) {
+                    const int64_t at = (copy * n_groups / 4 * 4 + group / 4 * 4) * n_kv_heads + head * 4 + group % 4;
+                    groups.push_back(reinterpret_cast<uint64_t>(bytes.data()) +
+                                     static_cast<uint64_t>(at * 16 * head_size * 4));
+                }
+            }
+        }
+        for (int copy = 0; copy < copies; ++copy) {
+            auto made = structure<kvp_rows>();
+            made.groups = reinterpret_cast<kvp_address>(groups.data() + copy * n_groups * n_kv_heads);
+            made.groups_stride = static_cast<uint64_t>(n_groups);
+            made.n_kv_heads = static_cast<uint32_t>(n_kv_heads);
+            made.head_size = static_cast<uint32_t>(head_size);
+            made.group_tokens = 16;
+            made.type = KVP_TYPE_F16;
+            rows.push_back(made);
+        }
+    }
+    std::vector<uint8_t> bytes;
+    std::vector<uint64_t> groups;
+    std::vector<kvp_rows> rows;
+};
+
+void attention(benchmark::State& state) {
+    const int64_t n_rows = state.range(0);
+    const int64_t depth = state.range(1);
+    constexpr int kCopies = 30;
+    Cache cache((depth + n_rows + 63) / 64 * 64, 3, 64, kCopies);
+    const auto q = random_floats(static_cast<size_t>(n_rows * 576), 3);
+    std::vector<float> out(q.size());
+    std::vector<float> lse(static_cast<size_t>(n_rows * 9));
+    const Tensor operands[] = {Tensor::f32(q, {n_rows, 576}), Tensor::f32(out, {n_rows, 576}),
+                               Tensor::f32(lse, {n_rows, 9})};
+    const auto plan = harness().prepare("kvp.attention/1");
+    auto segment = structure<kvp_segment>();
+    segment.form = KVP_SEGMENT_RANGE;
+    segment.flags = KVP_SEGMENT_CAUSAL;
+    segment.end = depth + n_rows;
+    const kvp_segment* segments[] = {&segment};
+    for (auto _ : state) {
+        for (int copy = 0; copy < kCopies; ++copy) {
+            auto item = structure<kvp_attention_item>();
+            item.rows = &cache.rows[static_cast<size_t>(copy)];
+            item.n_rows = n_rows;
+            item.token_begin = depth;
+            item.segments = segments;
+            item.n_segments = 1;
+            const kvp_attention_item* items[] = {&item};
+            auto arguments = structure<kvp_attention_arguments>();
+            arguments.items = items;
+            arguments.n_items = 1;
+            arguments.n_heads = 9;
+            arguments.scale = 0.125f;
+            harness().run(plan, {operands[0], operands[1], operands[2]}, &arguments);
+        }
+    }
+    const double pairs = static_cast<double>(n_rows * depth + n_rows * (n_rows + 1) / 2) * kCopies;
+    state.counters["GB/s"] =
+        benchmark::Counter(static_cast<double>((depth + n_rows) * 3 * 256 * kCopies * state.iterations()) / 1e9,
+                           benchmark::Counter::kIsRate);
+    state.counters["GOP/s"] = benchmark::Counter(pairs * 9 * 64 * 4 * static_cast<double>(state.iterations()) / 1e9,
+                                                 benchmark::Counter::kIsRate);
+}
+
+void partial_scores(benchmark::State& state) {
+    constexpr int64_t kTokens = 8192;
+    auto keys = std::vector<uint8_t>(3 * kTokens * 32, 0x21);
+    auto scales = random_floats(3 * kTokens, 4);
+    auto projection = random_floats(3 * 64 * 32, 5);
+    auto scores = std::vector<float>(3 * kTokens);
+    const auto q = random_floats(576, 6);
+    auto a = structure<kvp_partial_scores_arguments>();
+    a.projection = address_of(projection);
+    a.keys = address_of(keys);
+    a.scales = address_of(scales);
+    a.scores = address_of(scores);
+    a.capacity = a.scores_stride = kTokens;
+    a.n_tokens = kTokens;
+    a.type = KVP_TYPE_I8;
+    a.n_columns = 32;
+    a.n_heads = 9;
+    a.n_kv_heads = 3;
+    a.head_size = 64;
+    a.best_head = 1;
+    a.scale = 0.125f;
+    const Tensor operand = Tensor::f32(q, {1, 576});
+    const auto plan = harness().prepare("kvp.partial_scores/1");
+    for (auto _ : state) harness().run(plan, {operand}, &a);
+}
+
+void select_rows(benchmark::State& state) {
+    constexpr int64_t kTokens = 8192;
+    auto scores = random_floats(3 * kTokens, 7, 3.0f);
+    for (float& x : scores) x = -std::abs(x);
+    std::vector<int32_t> index(3 * 2048);
+    std::vector<int32_t> counts(3);
+    auto a = structure<kvp_select_rows_arguments>();
+    a.scores = address_of(scores);
+    a.scores_stride = kTokens;
+    a.index = address_of(index);
+    a.index_stride = a.max_count = 2048;
+    a.counts = address_of(counts);
+    a.n_tokens = kTokens;
+    a.skip_begin = 4;
+    a.skip_end = 32;
+    a.n_kv_heads = 3;
+    a.min_count = 245;
+    a.alpha = 0.2f;
+    a.max_share = 0.2f;
+    a.fixed_share = -1;
+    const auto plan = harness().prepare("kvp.select_rows/1");
+    for (auto _ : state) harness().run(plan, {}, &a);
+}
+
+// What is left of a layer: norms, rotations, swiglu, cache write. `rows` of them.
+void small_ops(benchmark::State& state) {
+    const int64_t n = state.range(0);
+    const auto weight = random_floats(576, 8);
+    const auto frequencies = random_floats(32, 9);
+    auto norm = structure<kvp_norm_attributes>();
+    norm.epsilon = 1e-5f;
+    auto rope = structure<kvp_rope_attributes>();
+    rope.style = KVP_ROPE_INTERLEAVED;
+    rope.head_size = rope.dimensions = 64;
+    rope.magnitude = 1;
+    const Tensor weights[] = {Tensor::f32(weight, {576}), Tensor::f32(frequencies, {32})};
+    const auto norm_plan = harness().prepare("kvp.rms_norm/1", &norm, {weights[0].get()});
+    const auto rope_plan = harness().prepare("kvp.rope/1", &rope, {weights[1].get()});
+    const auto swiglu_plan = harness().prepare("kvp.swiglu/1");
+    const auto write_plan = harness().prepare("kvp.kv_write/1");
+    const auto x = random_floats(static_cast<size_t>(n * 1536), 10);
+    std::vector<float> out(x.size());
+    std::vector<int32_t> positions(static_cast<size_t>(n), 5);
+    const Tensor wide = Tensor::f32(x, {n, 576});
+    const Tensor wide_out = Tensor::f32(out, {n, 576});
+    const Tensor k = Tensor::f32(x, {n, 192});
+    const Tensor gate = Tensor::f32(x, {n, 1536});
+    const Tensor hidden = Tensor::f32(out, {n, 1536});
+    const Tensor at = Tensor::i32(positions);
+    Cache cache((n + 63) / 64 * 64, 3, 64, 1);
+    auto item = structure<kvp_kv_write_item>();
+    item.rows = &cache.rows[0];
+    item.n_rows = n;
+    const kvp_kv_write_item* items[] = {&item};
+    auto write = structure<kvp_kv_write_arguments>();
+    write.items = items;
+    write.n_items = 1;
+    for (auto _ : state) {
+        harness().run(norm_plan, {wide, wide_out});
+        harness().run(rope_plan, {wide_out, at});
+        harness().run(rope_plan, {k, at});
+        harness().run(write_plan, {k, k}, &write);
+        harness().run(norm_plan, {wide, wide_out});
+        harness().run(swiglu_plan, {gate, gate, hidden});
+    }
+}
+
+BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 30)
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(16)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 30)
+    ->Arg(1)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 30)
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, down_q4_1, "q4_1", {576}, 1536, 30)
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, head_q8_0, "q8_0", {49152}, 576, 1)
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(64)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, gate_up_q4_0, "q4_0", {1536, 1536}, 576, 30)
+    ->Arg(1)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 30)
+    ->Arg(1)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)
+    ->Arg(1)
+    ->Arg(128)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(attention)
+    ->Args({1, 0})
+    ->Args({1, 512})
+    ->Args({1, 8192})
+    ->Args({512, 0})
+    ->Args({512, 2048})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(partial_scores)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(select_rows)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(small_ops)->Arg(1)->Arg(512)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();

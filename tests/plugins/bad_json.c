@@ -1,0 +1,2 @@
+#define MANIFEST "{\"kinds\":[\"codec\"], \"id\":"
+#include "fault.h"

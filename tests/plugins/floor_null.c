@@ -1,0 +1,2 @@
+#define ENCODED_BYTES NULL
+#include "fault.h"

@@ -1,0 +1,2 @@
+#define MIN_HOST_MINOR 99
+#include "fault.h"

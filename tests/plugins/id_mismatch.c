@@ -1,0 +1,2 @@
+#define DESCRIPTOR_ID "other"
+#include "fault.h"

@@ -1,0 +1,2 @@
+#define INIT_BODY (void)host; return KVP_NO_SPACE;
+#include "fault.h"

@@ -1,0 +1,2 @@
+#define MANIFEST_MORE ",\"cpu\":[\"quantum_entangler\"]"
+#include "fault.h"

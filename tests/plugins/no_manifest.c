@@ -1,0 +1,2 @@
+#define NO_MANIFEST
+#include "fault.h"

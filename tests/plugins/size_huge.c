@@ -1,0 +1,2 @@
+#define DESCRIPTOR_SIZE 0x7ffffff8u
+#include "fault.h"

@@ -1,0 +1,2 @@
+#define DESCRIPTOR_SIZE 0
+#include "fault.h"

@@ -1,0 +1,2 @@
+#define MANIFEST_ABI "2.0"
+#include "fault.h"

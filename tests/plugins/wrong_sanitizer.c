@@ -1,0 +1,2 @@
+#define MANIFEST_SANITIZER "memory"
+#include "fault.h"

@@ -1,0 +1,198 @@
+"""What InfiniGen selects, on small made-up inputs: golden files for the unit tests. NumPy only.
+
+python infinigen_selections.py OUT_DIR          (in this tree: tests/golden/infinigen)
+
+One layer. Inputs: q, the true post-RoPE queries of the prompt [prompt, heads, d]; s, the speculated queries of the
+rows after it [tokens - prompt, heads, d]; k, the post-RoPE keys [tokens, kv_heads, d]; skew, an orthogonal A per KV
+head [kv_heads, d, d]. Query head h belongs to KV head h / group. Per KV head g, all with A applied (q A, s A, k A),
+p = prompt:
+
+  columns   score of column c over the prompt (rows t, heads h of the group):
+              abs_sum  sum_t,h |q| / group + sum_t |k|          the ratio * d (floor, at least 1) largest
+              query    sum_t,h |q|                              the same number
+              energy   mean_t,h(q^2) * mean_t (k - mean_t k)^2  the same number
+              union    that number by sum |q|, and that number by sum |k|, together
+  keys      the chosen columns of k. key_bits 0: as they are. Otherwise the prompt's mean per column is subtracted (that
+            moves all scores of a query alike) and the rest rounded, half to even:
+              8  step = max |row| / 127, one a row;             codes -128..127
+              4  step = max over the prompt of |column| / 7;    codes -8..7
+            and a code stands for code * step.
+  scores    s . key / sqrt(d) over the chosen columns, for the keys 0..position-1 (the current token is no candidate)
+  distance  per head: score minus the head's maximum (<= 0); then per KV head the best (largest) over its group's heads
+  count     rule threshold: per KV head the number of keys with distance > -alpha (strict; forced rows count too), the
+            mean over the KV heads, rounded down. Rule fixed: floor(fixed * position).
+            Then at least min_tokens, then at most floor(cap * position), then at least 1. The same for all KV heads.
+  forced    keys < sinks, and keys with position - key <= recent (the `recent` keys before the current token)
+  chosen    per KV head: forced, and of all other keys the `count` with the largest distance (all, if there are fewer).
+            The current token is attended as well; it is not in the lists.
+
+Inputs are integers / 64, so that they are exact in F32; arithmetic is F64. Cases whose outcome hangs on less than
+MARGIN anywhere (columns, rounding, threshold, cut) are redrawn with the next seed, so any careful F32 program gets
+the same lists.
+"""
+import json
+import os
+import sys
+
+import numpy as np
+
+SCALE = 64
+MARGIN = 1e-4
+DEFAULTS = dict(columns="abs_sum", ratio=0.3, key_bits=0, rule="threshold", alpha=4.0, fixed=0.1, min_tokens=1, cap=0.2,
+                sinks=0, recent=0)
+PRESET = dict(columns="energy", ratio=0.5, key_bits=8, alpha=4.0, cap=0.2, sinks=4, recent=32)
+CASES = {
+    "paper-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=60, prompt=40, skew=False),
+    "paper-skew-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=120, prompt=96, skew=True),
+    "query-gqa3-d16": dict(kv_heads=1, group=3, d=16, tokens=100, prompt=80, skew=False, columns="query", sinks=2,
+                           recent=5),
+    "union-skew-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=80, prompt=64, skew=True, columns="union", ratio=0.2,
+                                alpha=2.0, sinks=4, recent=16),
+    "preset-gqa3-d16": dict(kv_heads=2, group=3, d=16, tokens=300, prompt=256, skew=False, min_tokens=24, **PRESET),
+    "preset-skew-gqa3-d64": dict(kv_heads=1, group=3, d=64, tokens=140, prompt=128, skew=True, min_tokens=10, **PRESET),
+    "int4-skew-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=90, prompt=70, skew=True, columns="energy", ratio=0.5,
+                               key_bits=4, sinks=4, recent=8),
+    "fixed-mha-d16": dict(kv_heads=3, group=1, d=16, tokens=128, prompt=100, skew=False, rule="fixed", fixed=0.07,
+                          columns="energy", ratio=0.5, key_bits=8, sinks=4, recent=8),
+    "few-keys-gqa2-d64": dict(kv_heads=1, group=2, d=64, tokens=44, prompt=40, skew=False, min_tokens=64, **PRESET),
+    "everything-gqa2-d16": dict(kv_heads=1, group=2, d=16, tokens=70, prompt=60, skew=False, ratio=1.0, alpha=1e9,
+                                cap=1.0),
+}
+
+
+class Unclear(Exception):
+    """The outcome hangs on less than MARGIN."""
+
+
+def largest(values, count):
+    order = np.argsort(-values, kind="stable")
+    if 0 < count < len(values) and values[order[count]] > (1 - MARGIN) * values[order[count - 1]]:
+        raise Unclear("columns")
+    return np.sort(order[:count])
+
+
+def chosen_columns(q, k, o):  # q [prompt, group, d], k [prompt, d]
+    count = max(1, int(o["ratio"] * q.shape[-1]))
+    query, key = np.abs(q).sum((0, 1)), np.abs(k).sum(0)
+    if o["columns"] == "union":
+        return np.union1d(largest(query, count), largest(key, count))
+    score = {"abs_sum": query / q.shape[1] + key, "query": query,
+             "energy": (q ** 2).mean((0, 1)) * ((k - k.mean(0)) ** 2).mean(0)}[o["columns"]]
+    return largest(score, count)
+
+
+def kept_keys(k, prompt, bits):  # k [tokens, columns]
+    if bits == 0:
+        return k
+    k = k - k[:prompt].mean(0)
+    step = np.abs(k).max(-1, keepdims=True) / 127 if bits == 8 else np.abs(k[:prompt]).max(0) / 7
+    code = k / step
+    if (np.abs(code - np.floor(code) - 0.5) < MARGIN).any():
+        raise Unclear("rounding")
+    return np.clip(np.rint(code), -(1 << bits - 1), (1 << bits - 1) - 1) * step
+
+
+def count_of(distance, position, o):  # distance [kv_heads, position]
+    if o["rule"] == "fixed":
+        count = int(np.floor(np.float32(o["fixed"]) * np.float32(position)))
+    else:
+        if (np.abs(distance + o["alpha"]) < MARGIN).any():
+            raise Unclear("threshold")
+        count = int(np.floor((distance > -o["alpha"]).sum(-1).mean()))
+    return max(1, min(max(count, o["min_tokens"]), int(np.floor(np.float32(o["cap"]) * np.float32(position)))))
+
+
+def choose(distance, forced, count):  # of one KV head: ascending keys
+    free = np.flatnonzero(~forced)
+    order = free[np.argsort(-distance[free], kind="stable")]
+    if count < len(order) and distance[order[count - 1]] - distance[order[count]] < MARGIN:
+        raise Unclear("cut")
+    return np.sort(np.concatenate([np.flatnonzero(forced), order[:count]]))
+
+
+def select(q, s, k, skew, o):
+    """The columns and partial keys per KV head, and per row after the prompt: scores, distances, count, chosen keys."""
+    prompt, kv_heads, d = q.shape[0], k.shape[1], k.shape[2]
+    group = q.shape[1] // kv_heads
+    columns, keys, queries = [], [], []
+    for g in range(kv_heads):
+        heads = slice(g * group, (g + 1) * group)
+        skewed = k[:, g] @ skew[g]
+        columns.append(chosen_columns(q[:, heads] @ skew[g], skewed[:prompt], o))
+        keys.append(kept_keys(skewed[:, columns[g]], prompt, o["key_bits"]))
+        queries.append((s[:, heads] @ skew[g])[..., columns[g]])
+    rows = []
+    for row in range(s.shape[0]):
+        position = prompt + row
+        scores = np.array([queries[g][row] @ keys[g][:position].T / np.sqrt(d) for g in range(kv_heads)])
+        distance = (scores - scores.max(-1, keepdims=True)).max(1)  # [kv_heads, position]
+        key = np.arange(position)
+        forced = (key < o["sinks"]) | (position - key <= o["recent"])
+        count = count_of(distance, position, o)
+        rows.append(dict(position=position, scores=scores, distance=distance, count=count,
+                         chosen=[choose(distance[g], forced, count) for g in range(kv_heads)]))
+    return columns, keys, rows
+
+
+def draw(case, seed):
+    """Keys lie around a few directions, unequal over the columns, and queries look for some of them, so that scores are
+    peaked as in a real model; a constant part per column, as RoPE models show it, tries the mean subtraction."""
+    random = np.random.default_rng(seed)
+    n, p, g, group, d = case["tokens"], case["prompt"], case["kv_heads"], case["group"], case["d"]
+    spread = np.exp(0.6 * random.standard_normal(d))
+    topics = random.standard_normal((g, 6, d)) * spread
+    own = random.integers(0, 6, (n, g))
+    k = topics[np.arange(g)[None], own] + 0.7 * random.standard_normal((n, g, d)) * spread
+    k = k + 1.5 * random.standard_normal((g, d))
+    wanted = random.integers(0, 6, (n, g, group))
+    q = topics[np.arange(g)[None, :, None], wanted] + 0.7 * random.standard_normal((n, g, group, d))
+    q = (q * 8 / np.sqrt(d)).reshape(n, g * group, d)
+    k, q = np.rint(k * SCALE).astype(int), np.rint(q * SCALE).astype(int)
+    skew = np.stack([np.linalg.qr(random.standard_normal((d, d)))[0] if case["skew"] else np.eye(d) for _ in range(g)])
+    return q[:p], q[p:], k, skew.astype(np.float32)
+
+
+def golden(name):
+    case = CASES[name]
+    options = {key: case.get(key, value) for key, value in DEFAULTS.items()}
+    for seed in range(1000):
+        q, s, k, skew = draw(case, [seed, *name.encode()])
+        try:
+            columns, keys, rows = select(q / SCALE, s / SCALE, k / SCALE, skew.astype(float), options)
+            break
+        except Unclear:
+            continue
+    else:
+        raise SystemExit(f"{name}: no seed gives a clear outcome")
+    shown = rows[:: max(1, len(rows) // 4)]
+    figures = lambda array, digits=6: np.round(array, digits).tolist()
+    return {
+        "about": "made by tests/reference/infinigen_selections.py, which says what each step computes",
+        "tokens": case["tokens"], "prompt": case["prompt"], "kv_heads": case["kv_heads"], "group": case["group"],
+        "d": case["d"], "options": options, "scale": SCALE,
+        "q": q.ravel().tolist(), "s": s.ravel().tolist(), "k": k.ravel().tolist(),
+        "skew": [float(f"{v:.9g}") for v in skew.ravel()] if case["skew"] else [],
+        "columns": [c.tolist() for c in columns],
+        "last_key": [figures(partial[-1]) for partial in keys],
+        "first_scores": figures(rows[0]["scores"], 5),
+        "rows": [{"position": r["position"], "count": r["count"], "distance": figures(r["distance"], 5),
+                  "chosen": [c.tolist() for c in r["chosen"]]} for r in shown],
+        "counts": [r["count"] for r in rows],
+    }
+
+
+def main(out):
+    os.makedirs(out, exist_ok=True)
+    for name in CASES:
+        result = golden(name)
+        with open(os.path.join(out, name + ".json"), "w") as file:
+            json.dump(result, file, separators=(",", ":"))
+            file.write("\n")
+        print(name, "columns", [len(c) for c in result["columns"]], "counts", result["counts"],
+              "chosen", [len(r["chosen"][0]) for r in result["rows"]])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    main(sys.argv[1])

@@ -1,0 +1,86 @@
+// A sequence's cached rows for the tests: groups in any order in memory, and what they hold as doubles.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "levels.h"
+
+namespace kvplane::test {
+
+class CachedSequence {
+public:
+    CachedSequence(int64_t n_tokens, int64_t n_kv_heads, int64_t head_size, int64_t group_tokens, uint32_t type,
+                   uint32_t seed)
+        : n_tokens_(n_tokens), d_(head_size), group_tokens_(group_tokens), type_(type) {
+        const int64_t n_groups = (n_tokens + group_tokens - 1) / group_tokens;
+        const int64_t element = type == KVP_TYPE_F16 ? 2 : 4;
+        const auto group_bytes = static_cast<size_t>(group_tokens * 2 * d_ * element);
+        // Rows that no token has are NaN: reading one shows.
+        memory_.assign(static_cast<size_t>(n_groups * n_kv_heads) * group_bytes, 0xFF);
+        std::vector<size_t> order(static_cast<size_t>(n_groups * n_kv_heads));
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+        for (const size_t place : order)
+            groups_.push_back(reinterpret_cast<uint64_t>(memory_.data()) + place * group_bytes);
+        rows_ = structure<kvp_rows>();
+        rows_.groups = address_of(groups_);
+        rows_.groups_stride = static_cast<uint64_t>(n_groups);
+        rows_.n_kv_heads = static_cast<uint32_t>(n_kv_heads);
+        rows_.head_size = static_cast<uint32_t>(head_size);
+        rows_.group_tokens = static_cast<uint32_t>(group_tokens);
+        rows_.type = type;
+    }
+
+    void fill(uint32_t seed) {
+        const auto values = random_floats(static_cast<size_t>(n_tokens_ * rows_.n_kv_heads * 2 * d_), seed);
+        size_t at = 0;
+        for (int64_t token = 0; token < n_tokens_; ++token) {
+            for (int64_t head = 0; head < rows_.n_kv_heads; ++head) {
+                for (int64_t i = 0; i < 2 * d_; ++i) set(head, token, i, values[at++]);
+            }
+        }
+    }
+
+    // Element i of K||V.
+    double get(int64_t head, int64_t token, int64_t i) const {
+        const uint8_t* row = place(head, token);
+        if (type_ == KVP_TYPE_F16) {
+            uint16_t bits;
+            std::memcpy(&bits, row + 2 * i, 2);
+            return half_value(bits);
+        }
+        float x;
+        std::memcpy(&x, row + 4 * i, 4);
+        return x;
+    }
+    void set(int64_t head, int64_t token, int64_t i, float x) {
+        uint8_t* row = place(head, token);
+        if (type_ == KVP_TYPE_F16) {
+            const uint16_t bits = nearest_half(x);
+            std::memcpy(row + 2 * i, &bits, 2);
+        } else {
+            std::memcpy(row + 4 * i, &x, 4);
+        }
+    }
+
+    const kvp_rows* rows() const { return &rows_; }
+    std::vector<uint64_t>& groups() { return groups_; }
+
+private:
+    uint8_t* place(int64_t head, int64_t token) const {
+        const uint64_t group =
+            groups_[static_cast<uint64_t>(head) * rows_.groups_stride + static_cast<uint64_t>(token / group_tokens_)];
+        return reinterpret_cast<uint8_t*>(group) + token % group_tokens_ * 2 * d_ * (type_ == KVP_TYPE_F16 ? 2 : 4);
+    }
+
+    int64_t n_tokens_;
+    int64_t d_;
+    int64_t group_tokens_;
+    uint32_t type_;
+    std::vector<uint8_t> memory_;
+    std::vector<uint64_t> groups_;
+    kvp_rows rows_;
+};
+
+}  // namespace kvplane::test

@@ -1,0 +1,150 @@
+#include "cached_sequence.h"
+
+namespace kvplane::test {
+namespace {
+
+class CpuSmallOps : public CpuDevice {};
+
+TEST_P(CpuSmallOps, embeds_rows_of_every_format) {
+    const std::vector<int32_t> ids = {5, 0, 16, 5};
+    for (const std::string format : {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"}) {
+        const auto table = random_weights(format, 17, 64, 1);
+        const Tensor constant = table.tensor();
+        std::vector<float> out(4 * 64);
+        const auto plan = device().prepare("kvp.embed/1", nullptr, {constant.get()});
+        device().run(plan, {Tensor::i32(ids), Tensor::f32(out, {4, 64})});
+        for (size_t row = 0; row < 4; ++row) {
+            for (size_t i = 0; i < 64; ++i) {
+                const double expected = table.values[static_cast<size_t>(ids[row]) * 64 + i];
+                ASSERT_NEAR(out[row * 64 + i], expected, 1e-6 * std::abs(expected) + 1e-8) << format;
+            }
+        }
+        const std::vector<int32_t> outside = {0, 17, 0, 0};
+        EXPECT_EQ(device().try_run(plan, {Tensor::i32(outside), Tensor::f32(out, {4, 64})}), KVP_ERROR_INVALID);
+        EXPECT_NE(device().error().find("17"), std::string::npos);
+    }
+}
+
+TEST_P(CpuSmallOps, normalises_rows) {
+    for (const int64_t width : {1, 7, 32, 96, 576}) {
+        for (const int64_t rows : {1, 3, 33}) {
+            const auto x = random_floats(static_cast<size_t>(rows * width), 2);
+            const auto weight = random_floats(static_cast<size_t>(width), 3);
+            std::vector<float> out(x.size());
+            auto attributes = structure<kvp_norm_attributes>();
+            attributes.epsilon = 1e-3f;
+            const Tensor constant = Tensor::f32(weight, {width});
+            const auto plan = device().prepare("kvp.rms_norm/1", &attributes, {constant.get()});
+            device().run(plan, {Tensor::f32(x, {rows, width}), Tensor::f32(out, {rows, width})});
+            for (int64_t row = 0; row < rows; ++row) {
+                double squares = 0;
+                for (int64_t i = 0; i < width; ++i) squares += std::pow(x[static_cast<size_t>(row * width + i)], 2);
+                const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + 1e-3f);
+                for (int64_t i = 0; i < width; ++i) {
+                    const auto at = static_cast<size_t>(row * width + i);
+                    const double expected = x[at] * scale * weight[static_cast<size_t>(i)];
+                    ASSERT_NEAR(out[at], expected, 2e-6 * std::abs(expected) + 1e-9);
+                }
+            }
+        }
+    }
+}
+
+TEST_P(CpuSmallOps, gates_by_the_sigmoid_without_overflow) {
+    for (const int64_t width : {1, 13, 64, 5000}) {
+        auto gate = random_floats(static_cast<size_t>(2 * width), 4, 5.0f);
+        gate[0] = -200;
+        if (width > 1) gate[1] = 200;
+        const auto up = random_floats(gate.size(), 5);
+        std::vector<float> out(gate.size());
+        device().run("kvp.swiglu/1",
+                     {Tensor::f32(gate, {2, width}), Tensor::f32(up, {2, width}), Tensor::f32(out, {2, width})},
+                     nullptr);
+        for (size_t i = 0; i < out.size(); ++i) {
+            const double expected = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
+            ASSERT_NEAR(out[i], expected, 2e-6 * std::abs(expected) + 1e-30);
+        }
+    }
+}
+
+TEST_P(CpuSmallOps, rotates_pairs_of_both_styles_and_leaves_the_rest_of_the_head) {
+    for (const uint32_t style : {KVP_ROPE_INTERLEAVED, KVP_ROPE_HALVES}) {
+        for (const auto& [head_size, dimensions] :
+             {std::pair<uint32_t, uint32_t>{16, 16}, {64, 64}, {80, 20}, {32, 6}}) {
+            std::vector<float> frequencies(dimensions / 2);
+            for (size_t i = 0; i < frequencies.size(); ++i) {
+                frequencies[i] = static_cast<float>(std::pow(1e4, -2.0 * static_cast<double>(i) / dimensions));
+            }
+            auto attributes = structure<kvp_rope_attributes>();
+            attributes.style = style;
+            attributes.head_size = head_size;
+            attributes.dimensions = dimensions;
+            attributes.magnitude = 1.25f;
+            const Tensor constant = Tensor::f32(frequencies, {static_cast<int64_t>(frequencies.size())});
+            const auto plan = device().prepare("kvp.rope/1", &attributes, {constant.get()});
+            for (const std::vector<int32_t>& positions :
+                 {std::vector<int32_t>{0, 1, 131071}, {0, 1, 131071}, {7, 3, 90000}}) {
+                const int64_t width = 3 * head_size;
+                const auto before = random_floats(static_cast<size_t>(3 * width), 6);
+                auto x = before;
+                device().run(plan, {Tensor::f32(x, {3, width}), Tensor::i32(positions)});
+                for (size_t head = 0; head < 9; ++head) {
+                    const size_t base = head * head_size;
+                    for (size_t i = 0; i < dimensions / 2; ++i) {
+                        const size_t a = base + (style == KVP_ROPE_HALVES ? i : 2 * i);
+                        const size_t b = style == KVP_ROPE_HALVES ? a + dimensions / 2 : a + 1;
+                        const double angle = static_cast<double>(positions[head / 3]) * frequencies[i];
+                        ASSERT_NEAR(x[a], 1.25 * (before[a] * std::cos(angle) - before[b] * std::sin(angle)), 2e-6);
+                        ASSERT_NEAR(x[b], 1.25 * (before[a] * std::sin(angle) + before[b] * std::cos(angle)), 2e-6);
+                    }
+                    for (size_t i = dimensions; i < head_size; ++i) ASSERT_EQ(x[base + i], before[base + i]);
+                }
+            }
+        }
+    }
+}
+
+TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
+    for (const uint32_t type : {KVP_TYPE_F16, KVP_TYPE_F32}) {
+        for (const int64_t d : {16, 80}) {
+            CachedSequence cached(40, 3, d, 4, type, 1);
+            auto k = random_floats(static_cast<size_t>(20 * 3 * d), 8, 4.0f);
+            auto v = random_floats(k.size(), 9);
+            const float edges[] = {2049.0f,  2051.0f,  65504.0f, 1e-5f, 3e-8f,
+                                   2.98e-8f, -6.1e-5f, 0.0f,     -0.0f, 1.00048828125f};
+            std::copy(std::begin(edges), std::end(edges), k.begin() + 3 * d);
+            auto item = structure<kvp_kv_write_item>();
+            item.rows = cached.rows();
+            item.row_begin = 1;
+            item.n_rows = 19;
+            item.token_begin = 21;
+            const kvp_kv_write_item* items[] = {&item};
+            auto arguments = structure<kvp_kv_write_arguments>();
+            arguments.items = items;
+            arguments.n_items = 1;
+            device().run("kvp.kv_write/1", {Tensor::f32(k, {20, 3 * d}), Tensor::f32(v, {20, 3 * d})}, &arguments);
+            for (int64_t row = 1; row < 20; ++row) {
+                for (int64_t head = 0; head < 3; ++head) {
+                    for (int64_t i = 0; i < d; ++i) {
+                        const auto at = static_cast<size_t>((row * 3 + head) * d + i);
+                        const auto stored = [type](float x) {
+                            return type == KVP_TYPE_F16 ? half_value(nearest_half(x)) : x;
+                        };
+                        ASSERT_EQ(cached.get(head, 20 + row, i), stored(k[at])) << k[at];
+                        ASSERT_EQ(cached.get(head, 20 + row, d + i), stored(v[at])) << v[at];
+                    }
+                }
+            }
+            item.token_begin = 22;  // one past the table
+            EXPECT_EQ(device().try_run(device().prepare("kvp.kv_write/1"),
+                                       {Tensor::f32(k, {20, 3 * d}), Tensor::f32(v, {20, 3 * d})}, &arguments),
+                      KVP_ERROR_INVALID);
+            EXPECT_NE(device().error().find("40"), std::string::npos) << device().error();
+        }
+    }
+}
+
+KVPLANE_ALL_LEVELS(CpuSmallOps);
+
+}  // namespace
+}  // namespace kvplane::test

@@ -1,0 +1,18 @@
+# Fails when a library in FOLDER exports anything but its query functions.
+file(GLOB libraries ${FOLDER}/*.so)
+if(NOT libraries)
+  message(FATAL_ERROR "no plugins in ${FOLDER}")
+endif()
+foreach(library ${libraries})
+  execute_process(COMMAND ${NM} -D --defined-only --format=posix ${library}
+    OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" symbols "${output}")
+  if(NOT output MATCHES "kvp_plugin_query_v")
+    message(SEND_ERROR "${library} exports no query function")
+  endif()
+  foreach(symbol ${symbols})
+    if(NOT symbol MATCHES "^kvp_plugin_query_v[0-9]+ ")
+      message(SEND_ERROR "${library} exports ${symbol}")
+    endif()
+  endforeach()
+endforeach()

@@ -1,0 +1,116 @@
+// kvplane config check, kvplane config explain: what a pipeline says, and where each value comes from.
+#include <iomanip>
+#include <iostream>
+
+#include "base/error.h"
+#include "command.h"
+#include "common.h"
+#include "engine/components.h"
+
+namespace kvplane::tool {
+
+namespace {
+
+struct ConfigOptions {
+    PipelineOptions pipeline;
+    bool json = false;
+};
+
+int check(const ConfigOptions& options) {
+    Pipeline pipeline = load_pipeline(options.pipeline);
+    const Components plugins = open_components(pipeline);
+    if (options.json) {
+        print_json({{"ok", true}, {"warnings", pipeline.warnings()}});
+        return 0;
+    }
+    for (const std::string& warning : pipeline.warnings()) std::cerr << "warning: " << warning << "\n";
+    std::cout << "ok: device " << plugins.device->id() << ", kv " << plugins.kv->id() << ", transfer "
+              << plugins.transfer->id() << "\n";
+    return 0;
+}
+
+void print_rows(const Pipeline& pipeline) {
+    const std::vector<ExplainRow> rows = pipeline.explain();
+    size_t key_width = 0, value_width = 0;
+    for (const ExplainRow& row : rows) {
+        key_width = std::max(key_width, row.key.size());
+        value_width = std::max(value_width, std::min<size_t>(row.value.size(), 24));
+    }
+    for (const ExplainRow& row : rows) {
+        std::cout << std::left << std::setw(static_cast<int>(key_width)) << row.key << "  "
+                  << std::setw(static_cast<int>(value_width)) << row.value << "  " << std::setw(24) << row.origin << "  "
+                  << row.doc << (row.unit.empty() ? "" : " (" + row.unit + ")") << "\n";
+    }
+}
+
+void print_reports(const std::vector<ComponentReport>& reports) {
+    for (const ComponentReport& report : reports) {
+        std::cout << "\n" << report.slot << " \"" << report.wanted << "\": "
+                  << (report.loaded ? "taken, " + report.path : "not taken") << "\n";
+        for (const LoadStep& step : report.steps) {
+            std::cout << "  " << std::left << std::setw(12) << step.name << (step.ok ? "ok  " : "NO  ")
+                      << static_cast<double>(step.ns) / 1e6 << " ms" << (step.reason.empty() ? "" : "  " + step.reason)
+                      << "\n";
+        }
+    }
+}
+
+nlohmann::ordered_json report_json(const Pipeline& pipeline, const std::vector<ComponentReport>& reports) {
+    using json = nlohmann::ordered_json;
+    json values = json::array();
+    for (const ExplainRow& row : pipeline.explain()) {
+        values.push_back({{"key", row.key}, {"value", row.value}, {"origin", row.origin}, {"unit", row.unit}, {"doc", row.doc}});
+    }
+    json plugins = json::array();
+    for (const ComponentReport& report : reports) {
+        json steps = json::array();
+        for (const LoadStep& step : report.steps) {
+            steps.push_back({{"step", step.name}, {"ok", step.ok}, {"ns", step.ns}, {"reason", step.reason}});
+        }
+        plugins.push_back({{"slot", report.slot},
+                           {"wanted", report.wanted},
+                           {"taken", report.loaded},
+                           {"path", report.path},
+                           {"steps", steps}});
+    }
+    return {{"values", values}, {"plugins", plugins}, {"warnings", pipeline.warnings()}};
+}
+
+int explain(const ConfigOptions& options) {
+    Pipeline pipeline = load_pipeline(options.pipeline);
+    std::vector<ComponentReport> reports;
+    const auto print = [&] {
+        if (options.json) {
+            print_json(report_json(pipeline, reports));
+        } else {
+            print_rows(pipeline);
+            print_reports(reports);
+        }
+    };
+    try {
+        open_components(pipeline, &reports);
+    } catch (const Error&) {
+        print();  // what was found out so far says why
+        throw;
+    }
+    print();
+    return 0;
+}
+
+}  // namespace
+
+void add_config(CLI::App& app, Action& action) {
+    CLI::App* config = app.add_subcommand("config", "Look at a pipeline without running it");
+    config->require_subcommand(1);
+    const auto add = [&](const char* name, const char* help, int (*body)(const ConfigOptions&)) {
+        auto options = std::make_shared<ConfigOptions>();
+        CLI::App* command = config->add_subcommand(name, help);
+        add_pipeline_options(*command, options->pipeline);
+        command->add_flag("--json", options->json, "one JSON object on standard output");
+        command->callback([options, body, &action] { action = [options, body] { return body(*options); }; });
+    };
+    add("check", "Say whether it is right", check);
+    add("explain", "Every value and its origin, every plugin and why it was taken or not", explain);
+}
+
+}  // namespace kvplane::tool
