@@ -18,8 +18,9 @@ namespace {
 constexpr std::array<std::string_view, 3> plugin_slots = {"device", "kv", "transfer"};
 constexpr std::string_view environment_prefix = "KVPLANE_";
 
-// Read by other parts of the product than the pipeline.
-constexpr std::array<std::string_view, 3> other_variables = {"KVPLANE_PLUGIN_PATH", "KVPLANE_CPU", "KVPLANE_CACHE"};
+// Read by others than the pipeline: the plugin loader, the cpu device, tools/demo-model, the tests.
+constexpr std::array<std::string_view, 4> other_variables = {"KVPLANE_PLUGIN_PATH", "KVPLANE_CPU", "KVPLANE_CACHE",
+                                                             "KVPLANE_DEMO_MODEL"};
 
 // The table of a plugin that a key stands in, "kv.infinigen" of "kv.infinigen.alpha"; empty when it is in none.
 std::string plugin_table(const RawEntry& entry) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "config/toml_guard.h"
 
 namespace kvplane {
 
@@ -93,6 +94,14 @@ private:
 
 std::vector<RawEntry> read_toml(std::string_view text, const std::string& file_name, Problems& problems) {
     Reader reader(text, file_name);
+    if (const auto found = find_forbidden_character(text)) {
+        const Place place = reader.place({{found->line, found->column}, {found->line, found->column + 1}, {}});
+        problems.add({place,
+                      found->is_control ? "not TOML: a control character"
+                                        : "not TOML: a character that is not ASCII, outside of quotes and comments",
+                      "", ""});
+        return {};
+    }
     try {
         reader.read_table(toml::parse(text), "");
     } catch (const toml::parse_error& error) {

@@ -169,11 +169,18 @@ void Engine::admit() {
         if (open >= max_sequences_) return;
         const auto n_given = static_cast<int64_t>(running.text.tokens.size());
         const int64_t most = running.forced ? n_given : std::min(context_, n_given + running.request.max_tokens);
-        running.cache = store_->open(running.id, static_cast<uint64_t>(most));
+        running.cache = store_->open(running.id, static_cast<uint64_t>(std::min(most, pool_rows())));
         if (running.cache == nullptr) return;
         running.state = strategy_->open_sequence(running.id, running.text.prompt_tokens, most);
         ++open;
     }
+}
+
+// Most rows that a sequence's cache may hold.
+int64_t Engine::pool_rows() const {
+    const auto limit = static_cast<int64_t>(strategy_->pool_tokens());
+    const int64_t page_tokens = store_->layout().page_tokens;
+    return limit == 0 ? INT64_MAX : std::max(page_tokens, limit / page_tokens * page_tokens);
 }
 
 void Engine::finish(Running& running, FinishReason reason) {
@@ -208,7 +215,8 @@ bool Engine::step() {
     for (Running& running : running_) {
         if (running.cache != nullptr) ready.emplace_back(&running.text, running.id);
     }
-    const uint64_t room = store_->max_step_tokens();
+    // A pool makes room for a step by letting rows go: half of it must stay to choose from.
+    const uint64_t room = std::min(store_->max_step_tokens(), static_cast<uint64_t>(pool_rows() / 2));
     const SchedulerLimits limits{program_->max_rows(), static_cast<int64_t>(std::min<uint64_t>(room, INT32_MAX)),
                                  store_->layout().page_tokens};
     const Step next = next_step(ready, limits);

@@ -107,6 +107,7 @@ private:
     const Running& find(uint64_t request) const;
     uint64_t add(Running running);
     void admit();
+    int64_t pool_rows() const;
     void finish(Running& running, FinishReason reason);
     void on_row(Running& running, int64_t position, std::span<float> logits);
 

@@ -20,6 +20,9 @@ struct Statistics {
     double bytes_moved = 0;
     double kv_bytes = 0;
     double transfer_wait_seconds = 0;
+    // Of pools with a limit: rows that left, a layer and KV head, and the most that a sequence held.
+    uint64_t rows_evicted = 0;
+    uint64_t peak_rows = 0;
 
     double share_read() const { return rows_past > 0 ? rows_read / rows_past : 0; }
     double share_moved() const { return kv_bytes > 0 ? bytes_moved / kv_bytes : 0; }

@@ -74,6 +74,35 @@ void StepRunner::begin(const Step& step, std::span<const Sequence> sequences) {
     device_.upload(positions_.address(), step.positions.data(), bytes);
 }
 
+// A pool's rows stay within its limit: the oldest page but one, of complete ones the last that is no longer recent, takes
+// the places of victims until the step's rows fit.
+void StepRunner::make_room_in_pools() {
+    if (strategy_.pool_tokens() == 0) return;
+    const int64_t page_tokens = store_.layout().page_tokens;
+    const int64_t limit = static_cast<int64_t>(strategy_.pool_tokens()) / page_tokens * page_tokens;
+    for (uint32_t i = 0; i < parts_.size(); ++i) {
+        SequenceCache& cache = *parts_[i].cache;
+        while (cache.n_cached + parts_[i].abi.n_rows > limit) {
+            const int64_t end = (cache.n_cached / page_tokens - 2) * page_tokens;
+            if (end < page_tokens) {
+                throw Error(ErrorKind::config, "a pool of " + std::to_string(strategy_.pool_tokens()) +
+                                                   " tokens cannot take " + std::to_string(parts_[i].abi.n_rows) +
+                                                   " rows at once: raise pool_tokens or lower schedule.chunk_tokens");
+            }
+            for (uint32_t layer = 0; layer < n_layers_; ++layer) {
+                std::vector<int32_t> victims = strategy_.evict(i, layer, end);
+                store_.replace_rows(cache, layer, static_cast<uint32_t>(end / page_tokens), victims);
+                strategy_.rows_replaced(i, layer, end, victims);
+            }
+            store_.rows_were_replaced(cache);
+            parts_[i].abi.n_cached = cache.n_cached;
+            statistics_.rows_evicted += static_cast<uint64_t>(page_tokens);
+        }
+        statistics_.peak_rows = std::max<uint64_t>(statistics_.peak_rows,
+                                                   static_cast<uint64_t>(cache.n_cached + parts_[i].abi.n_rows));
+    }
+}
+
 kvp_kv_evidence StepRunner::evidence() const {
     const uint64_t asked = strategy_.evidence();
     const auto if_asked = [&](uint64_t bit, const Tensor& tensor) { return (asked & bit) != 0 ? tensor.abi() : nullptr; };
@@ -101,6 +130,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
     const kvp_kv_evidence seen = evidence();
     program_.run_embed(n_rows_);
     strategy_.step_begin(parts_, number_);
+    make_room_in_pools();
     for (uint32_t layer = 0; layer < n_layers_; ++layer) {
         program_.run(layer, Program::Stage::input, n_rows_);
         strategy_.layer_begin(layer, seen);

@@ -45,6 +45,7 @@ private:
     };
 
     void begin(const Step& step, std::span<const Sequence> sequences);
+    void make_room_in_pools();
     kvp_kv_evidence evidence() const;
     void write_rows(uint32_t layer);
     void attend(uint32_t layer);

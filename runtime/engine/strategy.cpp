@@ -1,5 +1,6 @@
 #include "engine/strategy.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -297,6 +298,49 @@ void Strategy::layer_end(uint32_t layer, const kvp_kv_evidence& evidence) {
 void Strategy::step_end() {
     call(table_->step_end, "step_end", 0, nullptr);
     parts_ = nullptr;
+}
+
+kvp_kv_eviction Strategy::eviction(uint32_t sequence, uint32_t layer, int64_t end,
+                                   std::vector<int32_t>& victims) const {
+    const PageLayout& layout = store_->layout();
+    kvp_kv_eviction made{};
+    made.head.struct_size = sizeof(made);
+    made.sequence = sequence;
+    made.layer = layer;
+    made.n_rows = layout.page_tokens;
+    made.n_kv_heads = layout.kv_heads;
+    made.candidates_begin = 0;
+    made.candidates_end = end;
+    made.victims = victims.data();
+    return made;
+}
+
+std::vector<int32_t> Strategy::evict(uint32_t sequence, uint32_t layer, int64_t end) {
+    if (table_->evict == nullptr) {
+        throw Error(ErrorKind::plugin, "the KV strategy limits its pool, but cannot choose what leaves it");
+    }
+    const PageLayout& layout = store_->layout();
+    std::vector<int32_t> victims(size_t{layout.kv_heads} * layout.page_tokens, -1);
+    const kvp_kv_step at = step(layer, nullptr);
+    const kvp_kv_eviction wanted = eviction(sequence, layer, end, victims);
+    check(table_->evict(instance_, reinterpret_cast<kvp_kv_call*>(this), &at, &wanted), "evict");
+    for (uint32_t head = 0; head < layout.kv_heads; ++head) {
+        std::vector<int32_t> sorted(victims.begin() + head * layout.page_tokens,
+                                    victims.begin() + (head + 1) * layout.page_tokens);
+        std::sort(sorted.begin(), sorted.end());
+        if (sorted.front() < 0 || sorted.back() >= end ||
+            std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+            throw Error(ErrorKind::plugin, "the KV strategy chose victims that are out of bounds or not distinct");
+        }
+    }
+    return victims;
+}
+
+void Strategy::rows_replaced(uint32_t sequence, uint32_t layer, int64_t end, std::vector<int32_t>& victims) {
+    if (table_->rows_replaced == nullptr) return;
+    const kvp_kv_step at = step(layer, nullptr);
+    const kvp_kv_eviction done = eviction(sequence, layer, end, victims);
+    check(table_->rows_replaced(instance_, reinterpret_cast<kvp_kv_call*>(this), &at, &done), "rows_replaced");
 }
 
 void Strategy::selected(const CachedPart& part, uint32_t layer, const std::vector<int32_t>& index,

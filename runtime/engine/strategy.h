@@ -58,6 +58,10 @@ public:
     void ffn_begin(uint32_t layer, const kvp_kv_evidence& evidence);
     void layer_end(uint32_t layer, const kvp_kv_evidence& evidence);  // chunk_end and prefill_end where they apply
     void step_end();
+    // A full pool, in one layer: victims [kv_head][n_rows] before the page that starts at row `end`; then word of it.
+    uint64_t pool_tokens() const { return needs_->pool_tokens; }
+    std::vector<int32_t> evict(uint32_t sequence, uint32_t layer, int64_t end);
+    void rows_replaced(uint32_t sequence, uint32_t layer, int64_t end, std::vector<int32_t>& victims);
     // The selection of a layer, on the host.
     void selected(const CachedPart& part, uint32_t layer, const std::vector<int32_t>& index,
                   const std::vector<int32_t>& counts, uint64_t stride);
@@ -75,6 +79,7 @@ private:
     void check(kvp_status status, const char* hook);
     void call(Hook hook, const char* name, uint32_t layer, const kvp_kv_evidence* evidence);
     kvp_kv_step step(uint32_t layer, const kvp_kv_evidence* evidence) const;
+    kvp_kv_eviction eviction(uint32_t sequence, uint32_t layer, int64_t end, std::vector<int32_t>& victims) const;
 
     const kvp_kv* table_;
     Explain explain_;

@@ -38,7 +38,6 @@ KvStore::KvStore(Device& device, Transfers& transfers, const PageLayout& layout,
       host_tier_("host", KVP_TIER_HOST, host_memory_.address(), layout.page_bytes(),
                  options.host_bytes == 0 ? 0 : slots_of("host", options.host_bytes, layout)),
       resident_(layout_, device_tier_) {
-    if (options_.in_place) return;
     transfers_.add_tier(device_tier_);
     if (host_tier_.capacity() > 0) transfers_.add_tier(host_tier_);
 }

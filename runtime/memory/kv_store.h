@@ -59,6 +59,12 @@ public:
     // The step is over for this sequence: its rows count.
     void commit(SequenceCache& sequence, int64_t n_rows);
 
+    // A pool that is full, in one layer: the rows of a page take the places of victims, [kv_head][page_tokens] rows of
+    // the cache before that page, KV and TOKEN sidecars alike; then the page is taken out and those after it move down.
+    void replace_rows(SequenceCache& sequence, uint32_t layer, uint32_t page, std::span<const int32_t> victims);
+    // After replace_rows in all layers.
+    void rows_were_replaced(SequenceCache& sequence) { sequence.n_cached -= layout_.page_tokens; }
+
     kvp_rows rows(SequenceCache& sequence, uint32_t layer);
 
     // Starts to bring a segment's rows; 0 if there is nothing to bring or no room to bring it ahead.
@@ -113,6 +119,14 @@ private:
     void retire_stores(bool wait_for_one);
     uint64_t room_for_resident() const;
     bool make_room_for_entry();
+
+    struct RowMoves {
+        std::vector<uint64_t> from, to;
+    };
+    void copy_rows(const Tier& from, const Tier& to, RowMoves& moves);
+    void move_token_sidecars(SequenceCache& sequence, uint32_t layer, uint32_t page, std::span<const int32_t> victims);
+    void move_sidecars_down(SequenceCache& sequence, uint32_t layer, uint32_t page);
+    void remove_page(SequenceCache& sequence, uint32_t layer, uint32_t page);
 
     std::vector<Need> needs(const LayerCache& layer, const kvp_segment& segment);
     bool gather(SequenceCache& sequence, uint32_t layer, std::span<const Need> needs, uint32_t priority, Ticket& ticket,

@@ -26,7 +26,7 @@ struct LoadedLibrary {
 };
 
 struct LoadedLibraries {
-    std::recursive_mutex mutex;  // one load, init or fini at a time (thread class init)
+    std::mutex mutex;  // one load, init or fini at a time (thread class init)
     std::map<PluginFile::Identity, std::unique_ptr<LoadedLibrary>> by_identity;
 };
 

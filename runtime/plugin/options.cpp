@@ -142,4 +142,10 @@ OptionValues merge_options(const std::vector<OptionSpec>& specs, const OptionVal
     return merged;
 }
 
+OptionValues table_values(const Pipeline& pipeline, const std::string& table, const std::vector<OptionSpec>& specs) {
+    OptionValues values;
+    for (const OptionSpec& spec : specs) values.emplace(spec.path, pipeline.value(table + "." + spec.path));
+    return values;
+}
+
 }  // namespace kvplane

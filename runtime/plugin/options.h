@@ -3,8 +3,10 @@
 
 #include <kvplane/plugin.h>
 
+#include <string>
 #include <vector>
 
+#include "config/pipeline.h"
 #include "config/schema.h"
 #include "plugin/host.h"
 
@@ -20,5 +22,9 @@ std::vector<OptionSpec> read_options(const kvp_plugin_descriptor& descriptor);
 // The defaults, replaced by `values` where there are any. Throws Error(plugin) on a key that is not declared, a value
 // of another type and one that its spec rejects.
 OptionValues merge_options(const std::vector<OptionSpec>& specs, const OptionValues& values);
+
+// What the pipeline says in the plugin's own table, as "kv.window" (declared there by declare_plugin), for
+// Plugin::init.
+OptionValues table_values(const Pipeline& pipeline, const std::string& table, const std::vector<OptionSpec>& specs);
 
 }  // namespace kvplane

@@ -230,44 +230,52 @@ BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 30)
     ->Arg(16)
     ->Arg(512)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 30)
     ->Arg(1)
     ->Arg(512)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 30)
     ->Arg(1)
     ->Arg(4)
     ->Arg(512)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(linear, down_q4_1, "q4_1", {576}, 1536, 30)
     ->Arg(1)
     ->Arg(4)
     ->Arg(512)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(linear, head_q8_0, "q8_0", {49152}, 576, 1)
     ->Arg(1)
     ->Arg(4)
     ->Arg(64)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(linear, gate_up_q4_0, "q4_0", {1536, 1536}, 576, 30)
     ->Arg(1)
     ->Arg(512)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 30)
     ->Arg(1)
     ->Arg(512)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)
     ->Arg(1)
     ->Arg(128)
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(attention)
     ->Args({1, 0})
@@ -276,10 +284,11 @@ BENCHMARK(attention)
     ->Args({512, 0})
     ->Args({512, 2048})
     ->UseRealTime()
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK(partial_scores)->UseRealTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK(select_rows)->UseRealTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK(small_ops)->Arg(1)->Arg(512)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(partial_scores)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(select_rows)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(small_ops)->Arg(1)->Arg(512)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

@@ -19,7 +19,7 @@
 #define MANIFEST_MORE ""
 #endif
 #ifndef MANIFEST
-#define MANIFEST                                                                             \
+#define MANIFEST                                                                                      \
     "{\"kinds\":[" MANIFEST_KINDS "],\"id\":\"" ID "\",\"version\":\"1.0.0\",\"abi\":\"" MANIFEST_ABI \
     "\",\"sanitizer\":\"" MANIFEST_SANITIZER "\"" MANIFEST_MORE "}"
 #endif
@@ -42,20 +42,25 @@
 #define KIND_SERVED 'c'
 #endif
 #ifndef INIT_BODY
-#define INIT_BODY (void)host; return KVP_OK;
+#define INIT_BODY \
+    (void)host;   \
+    return KVP_OK;
 #endif
 #ifndef FINI_BODY
 #define FINI_BODY
 #endif
 #ifndef QUERY_BODY
-#define QUERY_BODY (void)host; return &descriptor;
+#define QUERY_BODY \
+    (void)host;    \
+    return &descriptor;
 #endif
 #ifndef N_OPTIONS
 #define N_OPTIONS 0
 #define OPTIONS NULL
 #endif
 
-#define TEXT(literal) {literal, sizeof(literal) - 1}
+#define TEXT(literal) \
+    { literal, sizeof(literal) - 1 }
 
 #ifndef NO_MANIFEST
 KVP_MANIFEST(MANIFEST);
@@ -67,13 +72,19 @@ static kvp_status info(uint32_t head_size, kvp_codec_info* answer) {
     return KVP_OK;
 }
 
-static inline uint64_t encoded_bytes(uint32_t head_size, uint64_t n_tokens) { return head_size * n_tokens; }
+static inline uint64_t encoded_bytes(uint32_t head_size, uint64_t n_tokens) {
+    return head_size * n_tokens;
+}
 
 static const kvp_codec codec = {{TABLE_SIZE, 0, NULL}, info, ENCODED_BYTES};
 
-static kvp_status init(const kvp_host* host) { INIT_BODY }
+static kvp_status init(const kvp_host* host) {
+    INIT_BODY
+}
 
-static void fini(void) { FINI_BODY }
+static void fini(void) {
+    FINI_BODY
+}
 
 static const void* get_kind(kvp_str kind) {
     return kind.n_bytes != 0 && kind.data[0] == KIND_SERVED ? &codec : NULL;
@@ -94,8 +105,12 @@ static const kvp_plugin_descriptor descriptor = {{DESCRIPTOR_SIZE, 0, NULL},
 
 #ifndef NO_ENTRY
 KVP_EXPORT const kvp_plugin_descriptor* kvp_plugin_query_v1(const kvp_host* host);
-const kvp_plugin_descriptor* kvp_plugin_query_v1(const kvp_host* host) { QUERY_BODY }
+const kvp_plugin_descriptor* kvp_plugin_query_v1(const kvp_host* host) {
+    QUERY_BODY
+}
 #else
 const kvp_plugin_descriptor* unused_descriptor(void);
-const kvp_plugin_descriptor* unused_descriptor(void) { return &descriptor; }
+const kvp_plugin_descriptor* unused_descriptor(void) {
+    return &descriptor;
+}
 #endif

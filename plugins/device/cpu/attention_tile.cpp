@@ -1,7 +1,5 @@
 #include "attention_tile.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -11,14 +9,6 @@ namespace {
 
 // Up to here the rows are widened at each use; beyond, a block is unpacked to f32 once for all queries.
 constexpr int64_t kDirectQueries = 8;
-
-void prefetch(const RowBlock& block, int64_t row_bytes) {
-    for (int64_t i = 0; i < block.n; ++i) {
-        for (int64_t at = 0; at < row_bytes; at += 64) {
-            _mm_prefetch(reinterpret_cast<const char*>(block.rows[i] + at), _MM_HINT_T0);
-        }
-    }
-}
 
 // How many rows of the block each query sees: tokens ascend, so it is the first so many.
 void count_visible(const RowBlock& block, const Tile& tile, int32_t* visible) {
@@ -62,11 +52,11 @@ int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const P
     RowBlock* following = &blocks[1];
     for (bool more = cursor.next(*block); more; std::swap(block, following)) {
         more = cursor.next(*following);
-        if (more) prefetch(*following, 2 * d * (following->type == RowType::F16 ? 2 : 4));
         const int64_t padded = (block->n + 15) / 16 * 16;
         const bool direct = n_queries <= kDirectQueries;
         if (direct) {
-            kernels.score_rows(block->type, queries, d, n_queries, block->rows, block->n, d, scores, kBlockRows);
+            const Rows keys_of_block{block->rows, block->n, 0, following->rows, more ? following->n : 0};
+            kernels.score_rows(block->type, queries, d, n_queries, keys_of_block, d, scores, kBlockRows);
         } else {
             kernels.unpack_rows(block->type, block->rows, block->n, d, keys, kBlockRows, values);
             kernels.multiply(queries, d, keys, kBlockRows, scores, kBlockRows, n_queries, d, padded, false);
@@ -81,9 +71,8 @@ int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const P
                               d, d);
         if (direct) {
             const int64_t value_offset = d * (block->type == RowType::F16 ? 2 : 4);
-            for (int64_t i = 0; i < block->n; ++i) block->rows[i] += value_offset;
-            kernels.accumulate_rows(block->type, scores, kBlockRows, n_queries, block->rows, block->n, d, partial.out,
-                                    d);
+            const Rows values_of_block{block->rows, block->n, value_offset, following->rows, more ? following->n : 0};
+            kernels.accumulate_rows(block->type, scores, kBlockRows, n_queries, values_of_block, d, partial.out, d);
         } else {
             kernels.multiply(scores, kBlockRows, values, d, partial.out, d, n_queries, block->n, d, true);
         }

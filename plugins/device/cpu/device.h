@@ -34,9 +34,8 @@ struct RotationTable {
 struct Workspace {
     Scratch<float> floats;
     Scratch<float> more_floats;
-    Scratch<double> doubles;
     Scratch<int32_t> ints;
-    Scratch<int8_t> bytes;
+    Scratch<ActivationBlock> activations;
     RotationTable rotations;
 };
 

@@ -46,24 +46,15 @@ public:
 
 private:
     Activations activations(kvp_queue& queue, const Matrix<float>& x) const {
-        Activations in{x.data, nullptr, nullptr, nullptr, x.columns};
-        if (!quantised_) return in;
+        if (!quantised_) return {x.data, nullptr, x.columns};
         const int64_t n_blocks = x.columns / kBlock;
-        int8_t* values = queue.workspace.bytes.get(x.rows * x.columns);
-        float* scales = queue.workspace.floats.get(x.rows * n_blocks);
-        int32_t* sums = queue.workspace.ints.get(x.rows * n_blocks);
-        const Kernels& kernels = queue.device.kernels;
+        ActivationBlock* blocks = queue.workspace.activations.get(x.rows * n_blocks);
         constexpr int64_t kQuantisedPerPart = 16;
         queue.device.pool.run_ranges(x.rows, kQuantisedPerPart, [&](int64_t begin, int64_t end, uint32_t) {
-            for (int64_t i = begin; i < end; ++i) {
-                kernels.quantise_row(x.row(i), x.columns, values + i * x.columns, scales + i * n_blocks,
-                                     sums + i * n_blocks);
-            }
+            for (int64_t i = begin; i < end; ++i)
+                queue.device.kernels.quantise_row(x.row(i), x.columns, blocks + i * n_blocks);
         });
-        in.values = values;
-        in.scales = scales;
-        in.sums = sums;
-        return in;
+        return {x.data, blocks, x.columns};
     }
 
     // Panels [begin, end) counted over all weights, for rows [row_begin, row_end).

@@ -87,11 +87,6 @@ void Instance::load_aux(std::span<const std::byte> bytes) {
 }
 
 std::unique_ptr<kvp_kv_state> Instance::open() const {
-    if (context_.settings.skew == Skew::on && !calibrated_) {
-        throw kvp::Failure(KVP_ERROR_INVALID,
-                           "kv.infinigen.skew = \"on\" needs a calibration of this model; make one with `kvplane "
-                           "calibrate kv` and name it as kv.aux, or set skew to \"auto\" or \"off\"");
-    }
     auto state = std::make_unique<kvp_kv_state>();
     state->layers.resize(context_.model.n_layers);
     if (context_.settings.pool.tokens > 0) {
@@ -134,6 +129,12 @@ void Instance::speculate(kvp_kv_call* call, const kvp_kv_step& step, const kvp_t
 }
 
 void Instance::on_write(kvp_kv_call* call, const kvp_kv_step& step) {
+    // Not when a sequence opens: a calibration run opens one too, and is only known by its first rows.
+    if (context_.settings.skew == Skew::on && !calibrated_ && !calibration_) {
+        throw kvp::Failure(KVP_ERROR_INVALID,
+                           "kv.infinigen.skew = \"on\" needs a calibration of this model; make one with `kvplane "
+                           "calibrate kv` and name it as kv.aux, or set skew to \"auto\" or \"off\"");
+    }
     for (uint32_t i = 0; i < step.n_sequences; i++) {
         const Turn now = turn(call, step, i, step.layer);
         LayerState& layer = now.layer_state();

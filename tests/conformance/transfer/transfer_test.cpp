@@ -367,7 +367,7 @@ TEST_P(Transfer, fails_a_batch_whose_deadline_passed_before_it_started) {
 }
 
 TEST_P(Transfer, close_finishes_what_was_accepted) {
-    std::vector<uint8_t> from(32 << 20), to(32 << 20);
+    std::vector<uint8_t> from(8 << 20), to(8 << 20);
     fill_random(from, 10);
     kvp_transfer_engine* engine = nullptr;
     ASSERT_EQ(table.open(&engine), KVP_OK);
@@ -381,7 +381,7 @@ TEST_P(Transfer, close_finishes_what_was_accepted) {
     region.base = reinterpret_cast<kvp_address>(to.data());
     ASSERT_EQ(table.add_memory(engine, &region, &to_memory), KVP_OK);
     uint64_t n_accepted = 0;
-    for (uint64_t i = 0; i < 32; ++i) {
+    for (uint64_t i = 0; i < 8; ++i) {
         const uint64_t offset = i << 20;
         kvp_transfer_batch batch = {};
         batch.head = KVP_HEAD(kvp_transfer_batch);

@@ -231,6 +231,7 @@ TEST_F(PipelineTest, says_what_is_wrong_with_the_file_itself) {
 TEST_F(PipelineTest, survives_what_is_no_text) {
     EXPECT_NE(load_refusal(std::string("a\0b = 1", 7)).find("not TOML"), std::string::npos);
     EXPECT_NE(load_refusal("\xff\xfe").find("not TOML"), std::string::npos);
+    EXPECT_EQ(load_refusal("a = 1\n[\x01"), "pipeline.toml:2:2: not TOML: a control character\n    2 | [?\n      |  ^");
     EXPECT_EQ(load("\xEF\xBB\xBF[kv]\r\nplugin = 'h2o'\r\n").text("kv.plugin"), "h2o");  // byte order mark, CRLF
     std::string deep = "a = ";
     deep.append(100000, '[');

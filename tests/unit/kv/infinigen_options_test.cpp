@@ -142,9 +142,14 @@ TEST(InfinigenOptions, names_the_op_that_the_device_lacks) {
 TEST(InfinigenOptions, skew_on_needs_a_calibration) {
     FakeKvCore core = infinigen({{"skew", "on"}});
     EXPECT_EQ(core.needs->needs_aux, 1u);
-    kvp_kv_state* state = nullptr;
-    EXPECT_EQ(core.table->seq_open(core.instance, 1, 0, 0, &state), KVP_ERROR_INVALID);
+    core.open();
+    EXPECT_THROW(core.prefill(0, 4, core.plain_rows(4)), kvp::Passed);
     EXPECT_NE(core.error().find("kvplane calibrate kv"), std::string::npos);
+    // The run that makes the calibration hands over each layer's queries before they are written.
+    const std::vector<float> query(4 * 64, 0.5f);
+    ASSERT_EQ(core.table->calibrate(core.instance, 0, query.data(), query.data(), 4), KVP_OK);
+    core.prefill(0, 4, core.plain_rows(4));
+    EXPECT_EQ(core.segments[0][0].size(), 1u);
 }
 
 }  // namespace kvplane::test

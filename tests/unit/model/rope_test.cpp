@@ -71,6 +71,14 @@ TEST(Rope, knows_the_old_name_of_linear_scaling) {
     expect_close(read(GgufBuilder().f32("llama.rope.scale_linear", 2.0f), 4).inverse_frequencies, {0.5f, 0.005f});
 }
 
+// As llama.cpp does: the file's factor comes on top of YaRN's own, 1 + 0.1 ln(16).
+TEST(Rope, attention_factor_multiplies_the_magnitude_of_yarn) {
+    GgufBuilder builder;
+    builder.string("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 16.0f);
+    builder.f32("llama.rope.scaling.attn_factor", 2.0f);
+    EXPECT_NEAR(read(builder).magnitude, 2 * 1.2772589f, 1e-6f);
+}
+
 TEST(Rope, refuses_what_it_cannot_compute) {
     const auto refused = [](GgufBuilder& builder, const std::vector<std::string>& parts) {
         test::expect_error(ErrorKind::model, parts, [&] { read(builder, 8); });

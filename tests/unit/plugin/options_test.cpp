@@ -96,4 +96,15 @@ TEST(PluginOptions, reject_values_that_do_not_fit) {
                 }).starts_with("option \"alpha\" cannot be 9: "));
 }
 
+TEST(PluginOptions, come_from_the_plugin_s_table_of_the_pipeline) {
+    const auto specs =
+        read({option(KVP_OPTION_I64, "sinks", "4", 0, 99), option(KVP_OPTION_F64, "alpha", "0.5", 0, 9)});
+    PipelineRequest request;
+    request.file = "/p.toml";
+    Pipeline pipeline = Pipeline::parse("[kv]\nplugin = \"window\"\n[kv.window]\nsinks = 16\n", request);
+    pipeline.declare_plugin("kv", "window", specs);
+    pipeline.check_plugins();
+    EXPECT_EQ(table_values(pipeline, "kv.window", specs), (OptionValues{{"alpha", 0.5}, {"sinks", int64_t(16)}}));
+}
+
 }  // namespace kvplane::test

@@ -34,17 +34,33 @@ HWY_INLINE F sum_parts(const F (&quarters)[kLanes / 4]) {
     }
 }
 
+// Asks for what the next block has at this place.
+template <typename T>
+HWY_INLINE void prefetch_next(const Rows& rows, int64_t row, int64_t width) {
+    if (row >= rows.n_next) return;
+    const uint8_t* begin = rows.next[row] + rows.offset;
+    for (int64_t at = 0; at < width * static_cast<int64_t>(sizeof(T)); at += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(begin + at), _MM_HINT_T0);
+    }
+}
+
+template <typename T>
+HWY_INLINE const T* row_at(const Rows& rows, int64_t row) {
+    return reinterpret_cast<const T*>(rows.at[row] + rows.offset);
+}
+
 template <typename T, int Q>
-HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const uint8_t* const* rows, int64_t n_rows,
-                           int64_t width, float* out, int64_t out_stride) {
+HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const Rows& rows, int64_t width, float* out,
+                           int64_t out_stride) {
     const int64_t whole = width / kLanes * kLanes;
-    for (int64_t row = 0; row < n_rows; row += kLanes) {
+    for (int64_t row = 0; row < rows.n; row += kLanes) {
         F quarters[Q][kLanes / 4];
         for (int64_t part = 0; part < kLanes / 4; ++part) {
             const T* four[4];
             for (int64_t j = 0; j < 4; ++j) {
                 const int64_t at = row + part * 4 + j;
-                four[j] = reinterpret_cast<const T*>(rows[at < n_rows ? at : n_rows - 1]);
+                four[j] = row_at<T>(rows, at < rows.n ? at : rows.n - 1);
+                prefetch_next<T>(rows, at, width);
             }
             F total[Q][4];
             for (int q = 0; q < Q; ++q) {
@@ -63,12 +79,11 @@ HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const uin
             }
         }
         for (int q = 0; q < Q; ++q) {
-            const F scores = sum_parts(quarters[q]);
-            store_columns(scores, out + q * out_stride + row, n_rows - row, false);
+            store_columns(sum_parts(quarters[q]), out + q * out_stride + row, rows.n - row, false);
             for (int64_t i = whole; i < width; ++i) {
                 const float query = queries[q * query_stride + i];
-                for (int64_t j = row; j < n_rows && j < row + kLanes; ++j) {
-                    out[q * out_stride + j] += query * scalar(reinterpret_cast<const T*>(rows[j])[i]);
+                for (int64_t j = row; j < rows.n && j < row + kLanes; ++j) {
+                    out[q * out_stride + j] += query * scalar(row_at<T>(rows, j)[i]);
                 }
             }
         }
@@ -76,14 +91,15 @@ HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const uin
 }
 
 template <typename T, int Q, int V>
-HWY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, const uint8_t* const* rows,
-                                   int64_t n_rows, int64_t begin, float* out, int64_t out_stride) {
+HWY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, const Rows& rows, int64_t begin,
+                                   float* out, int64_t out_stride) {
     F total[Q][V];
     for (int q = 0; q < Q; ++q) {
         for (int v = 0; v < V; ++v) total[q][v] = load(out + q * out_stride + begin + v * kLanes);
     }
-    for (int64_t row = 0; row < n_rows; ++row) {
-        const T* values = reinterpret_cast<const T*>(rows[row]) + begin;
+    for (int64_t row = 0; row < rows.n; ++row) {
+        const T* values = row_at<T>(rows, row) + begin;
+        prefetch_next<T>(rows, row, V * kLanes);
         F value[V];
         for (int v = 0; v < V; ++v) value[v] = load(values + v * kLanes);
         for (int q = 0; q < Q; ++q) {
@@ -97,73 +113,59 @@ HWY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, 
 }
 
 template <typename T, int Q>
-HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, const uint8_t* const* rows, int64_t n_rows,
-                                int64_t width, float* out, int64_t out_stride) {
+HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, const Rows& rows, int64_t width,
+                                float* out, int64_t out_stride) {
     constexpr int V = Level::kMultiplyVectors;
     int64_t begin = 0;
     for (; begin + V * kLanes <= width; begin += V * kLanes) {
-        accumulate_columns<T, Q, V>(weights, weight_stride, rows, n_rows, begin, out, out_stride);
+        accumulate_columns<T, Q, V>(weights, weight_stride, rows, begin, out, out_stride);
     }
     for (; begin < width; begin += kLanes) {
-        accumulate_columns<T, Q, 1>(weights, weight_stride, rows, n_rows, begin, out, out_stride);
+        accumulate_columns<T, Q, 1>(weights, weight_stride, rows, begin, out, out_stride);
     }
 }
 
+// Four queries share each row that is read and widened; the rest go in a tile of their own number.
 template <typename T>
-void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const uint8_t* const* rows,
-                 int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
-    int64_t q = 0;
-    for (; q + 4 <= n_queries; q += 4) {
-        score_tile<T, 4>(queries + q * query_stride, query_stride, rows, n_rows, width, out + q * out_stride,
-                         out_stride);
+void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, int64_t width,
+                 float* out, int64_t out_stride) {
+    for (; n_queries >= 4; n_queries -= 4, queries += 4 * query_stride, out += 4 * out_stride) {
+        score_tile<T, 4>(queries, query_stride, rows, width, out, out_stride);
     }
-    queries += q * query_stride;
-    out += q * out_stride;
-    switch (n_queries - q) {
-        case 3: return score_tile<T, 3>(queries, query_stride, rows, n_rows, width, out, out_stride);
-        case 2: return score_tile<T, 2>(queries, query_stride, rows, n_rows, width, out, out_stride);
-        case 1: return score_tile<T, 1>(queries, query_stride, rows, n_rows, width, out, out_stride);
+    switch (n_queries) {
+        case 3: return score_tile<T, 3>(queries, query_stride, rows, width, out, out_stride);
+        case 2: return score_tile<T, 2>(queries, query_stride, rows, width, out, out_stride);
+        case 1: return score_tile<T, 1>(queries, query_stride, rows, width, out, out_stride);
         default: return;
     }
 }
 
-void score_rows(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const uint8_t* const* rows,
-                int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
-    switch (type) {
-        case RowType::F32:
-            return score_typed<float>(queries, query_stride, n_queries, rows, n_rows, width, out, out_stride);
-        case RowType::F16:
-            return score_typed<hwy::float16_t>(queries, query_stride, n_queries, rows, n_rows, width, out, out_stride);
-        case RowType::I8:
-            return score_typed<int8_t>(queries, query_stride, n_queries, rows, n_rows, width, out, out_stride);
-    }
+void score_rows(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
+                int64_t width, float* out, int64_t out_stride) {
+    const auto run = type == RowType::F32   ? score_typed<float>
+                     : type == RowType::F16 ? score_typed<hwy::float16_t>
+                                            : score_typed<int8_t>;
+    run(queries, query_stride, n_queries, rows, width, out, out_stride);
 }
 
 template <typename T>
-void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_queries, const uint8_t* const* rows,
-                      int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
-    int64_t q = 0;
-    for (; q + 4 <= n_queries; q += 4) {
-        accumulate_tile<T, 4>(weights + q * weight_stride, weight_stride, rows, n_rows, width, out + q * out_stride,
-                              out_stride);
+void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, int64_t width,
+                      float* out, int64_t out_stride) {
+    for (; n_queries >= 4; n_queries -= 4, weights += 4 * weight_stride, out += 4 * out_stride) {
+        accumulate_tile<T, 4>(weights, weight_stride, rows, width, out, out_stride);
     }
-    weights += q * weight_stride;
-    out += q * out_stride;
-    switch (n_queries - q) {
-        case 3: return accumulate_tile<T, 3>(weights, weight_stride, rows, n_rows, width, out, out_stride);
-        case 2: return accumulate_tile<T, 2>(weights, weight_stride, rows, n_rows, width, out, out_stride);
-        case 1: return accumulate_tile<T, 1>(weights, weight_stride, rows, n_rows, width, out, out_stride);
+    switch (n_queries) {
+        case 3: return accumulate_tile<T, 3>(weights, weight_stride, rows, width, out, out_stride);
+        case 2: return accumulate_tile<T, 2>(weights, weight_stride, rows, width, out, out_stride);
+        case 1: return accumulate_tile<T, 1>(weights, weight_stride, rows, width, out, out_stride);
         default: return;
     }
 }
 
-void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
-                     const uint8_t* const* rows, int64_t n_rows, int64_t width, float* out, int64_t out_stride) {
-    if (type == RowType::F16) {
-        accumulate_typed<hwy::float16_t>(weights, weight_stride, n_queries, rows, n_rows, width, out, out_stride);
-    } else {
-        accumulate_typed<float>(weights, weight_stride, n_queries, rows, n_rows, width, out, out_stride);
-    }
+void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
+                     int64_t width, float* out, int64_t out_stride) {
+    const auto run = type == RowType::F16 ? accumulate_typed<hwy::float16_t> : accumulate_typed<float>;
+    run(weights, weight_stride, n_queries, rows, width, out, out_stride);
 }
 
 template <typename T>

@@ -13,7 +13,6 @@ struct Level {
     static constexpr int64_t kMultiplyVectors = 2;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
     static constexpr int64_t kPrefetchBytes = 1024;
-    static constexpr int32_t kOffset8 = 0;  // dot8 goes back to signed weights: 255 * 127 * 2 does not fit 16 bits
 
     static HWY_INLINE Words zero() { return _mm256_setzero_si256(); }
     static HWY_INLINE Words set(int32_t x) { return _mm256_set1_epi32(x); }
@@ -27,6 +26,8 @@ struct Level {
         return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, a));
     }
     static HWY_INLINE Words finish4(Words sum, int32_t bias) { return _mm256_add_epi32(widen(sum), set(bias)); }
+    // Back to signed weights: 255 * 127 * 2 does not fit 16 bits. So there is no offset to take out.
+    static HWY_INLINE Words start8(int32_t) { return zero(); }
     static HWY_INLINE Words dot8(Words sum, Words w, Words a) {
         const Words weight = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
         return _mm256_add_epi32(sum, widen(_mm256_maddubs_epi16(_mm256_abs_epi8(weight), _mm256_sign_epi8(a, weight))));

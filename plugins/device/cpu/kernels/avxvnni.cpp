@@ -13,7 +13,6 @@ struct Level {
     static constexpr int64_t kMultiplyVectors = 2;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
     static constexpr int64_t kPrefetchBytes = 1024;
-    static constexpr int32_t kOffset8 = 128;
 
     static HWY_INLINE Words zero() { return _mm256_setzero_si256(); }
     static HWY_INLINE Words set(int32_t x) { return _mm256_set1_epi32(x); }
@@ -23,6 +22,7 @@ struct Level {
     static HWY_INLINE Words start4(int32_t bias) { return set(bias); }
     static HWY_INLINE Words dot4(Words sum, Words w, Words a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
     static HWY_INLINE Words finish4(Words sum, int32_t) { return sum; }
+    static HWY_INLINE Words start8(int32_t bias) { return set(bias); }
     static HWY_INLINE Words dot8(Words sum, Words w, Words a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 };
 

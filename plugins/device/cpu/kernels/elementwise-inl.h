@@ -24,8 +24,10 @@ void rms_norm(const float* x, const float* weight, float epsilon, float* out, in
     for (; i < n; ++i) out[i] = x[i] * scale * weight[i];
 }
 
+// Highway's exp wraps around above 88, where 1 + exp(-x) is as good as infinite anyway.
 HWY_INLINE F silu(F x) {
-    return hn::Div(x, hn::Add(set(1.0f), hn::Exp(kF, hn::Neg(x))));
+    const F power = hn::Exp(kF, hn::Min(hn::Neg(x), set(88.0f)));
+    return hn::Div(x, hn::Add(set(1.0f), power));
 }
 
 void swiglu(const float* gate, const float* up, float* out, int64_t n) {

@@ -19,12 +19,19 @@ constexpr bool is_quantised(PanelFormat format) {
     return format >= PanelFormat::Q8_0;
 }
 
-// Rows of f32 and, where a quantised weight asks for it, the same in int8: x = scale * value per block of 32.
+// 32 activations in int8, x = scale * value, with all that the formats of weights make of their sum, so that a kernel
+// only has to load it.
+struct ActivationBlock {
+    int8_t values[kBlock];
+    float scale;
+    float scaled_sum;        // scale * sum of values: what a block's minimum is multiplied by
+    int32_t minus_128_sums;  // takes the offset of Q8_0 bytes back out
+    int32_t minus_8_sums;    // and that of Q4_0 nibbles
+};
+
 struct Activations {
-    const float* x;        // [rows][width]
-    const int8_t* values;  // [rows][width]
-    const float* scales;   // [rows][width / 32]
-    const int32_t* sums;   // [rows][width / 32], sum of values
+    const float* x;                 // [rows][width]
+    const ActivationBlock* blocks;  // [rows][width / 32], where a quantised weight asks for it
     int64_t width;
 };
 
@@ -45,21 +52,30 @@ struct PanelTask {
 // Types of the rows that score_rows and accumulate_rows read.
 enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
 
+// Rows anywhere in memory. Those that are read next are asked for meanwhile, evenly, as a burst would stall.
+struct Rows {
+    const uint8_t* const* at;
+    int64_t n;
+    int64_t offset;  // bytes from each pointer to what is read
+    const uint8_t* const* next;
+    int64_t n_next;
+};
+
 struct Kernels {
     void (*multiply_panels[kPanelFormats])(const PanelTask& task);
     // One row of x to int8: width is a multiple of 32.
-    void (*quantise_row)(const float* x, int64_t width, int8_t* values, float* scales, int32_t* sums);
+    void (*quantise_row)(const float* x, int64_t width, ActivationBlock* blocks);
 
     // c[m][n] (+)= a[m][k] b[k][n], all row-major f32 with strides in elements.
     void (*multiply)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* c, int64_t c_stride,
                      int64_t m, int64_t k, int64_t n, bool accumulate);
 
     // out[q][row] = queries[q] . rows[row][0 .. width), rows of `type`.
-    void (*score_rows)(RowType type, const float* queries, int64_t query_stride, int64_t n_queries,
-                       const uint8_t* const* rows, int64_t n_rows, int64_t width, float* out, int64_t out_stride);
+    void (*score_rows)(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
+                       int64_t width, float* out, int64_t out_stride);
     // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
     void (*accumulate_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
-                            const uint8_t* const* rows, int64_t n_rows, int64_t width, float* out, int64_t out_stride);
+                            const Rows& rows, int64_t width, float* out, int64_t out_stride);
     // keys[width][stride] = transposed first halves, values[n_rows][width] = second halves of rows K||V;
     // width is a multiple of 16, stride >= n_rows, and columns up to the next multiple of 16 are zeroed.
     void (*unpack_rows)(RowType type, const uint8_t* const* rows, int64_t n_rows, int64_t width, float* keys,

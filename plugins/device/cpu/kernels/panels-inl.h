@@ -30,13 +30,16 @@ HWY_INLINE F to_float(Level::Words words) {
     return hn::ConvertTo(kF, hn::Vec<D32>{words});
 }
 
-// One block of 32: integer dots of R rows with V vectors. `bias` takes the offset of the stored weights back out.
+// One block of 32: integer dots of R rows with V vectors, without the offset of the stored weights.
 template <PanelFormat kFormat, int R, int V>
-HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const int8_t* const (&values)[R], int64_t block,
-                           const int32_t (&bias)[R], Level::Words (&dots)[R][V]) {
+HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const ActivationBlock* const (&rows)[R], int64_t block,
+                           Level::Words (&dots)[R][V]) {
+    int32_t bias[R];
     for (int r = 0; r < R; ++r) {
+        const ActivationBlock& a = rows[r][block];
+        bias[r] = kFormat == PanelFormat::Q4_0 ? a.minus_8_sums : kFormat == PanelFormat::Q8_0 ? a.minus_128_sums : 0;
         for (int v = 0; v < V; ++v) {
-            dots[r][v] = kFormat == PanelFormat::Q8_0 ? Level::set(bias[r]) : Level::start4(bias[r]);
+            dots[r][v] = kFormat == PanelFormat::Q8_0 ? Level::start8(bias[r]) : Level::start4(bias[r]);
         }
     }
     if constexpr (kFormat == PanelFormat::Q8_0) {
@@ -45,7 +48,7 @@ HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const int8_t* con
             for (int v = 0; v < V; ++v) {
                 const auto w = Level::load(weights[v] + (block * 8 + step) * 4 * kPanelRows);
                 for (int r = 0; r < R; ++r) {
-                    dots[r][v] = Level::dot8(dots[r][v], w, broadcast4(values[r] + block * kBlock + step * 4));
+                    dots[r][v] = Level::dot8(dots[r][v], w, broadcast4(rows[r][block].values + step * 4));
                 }
             }
         }
@@ -57,9 +60,10 @@ HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const int8_t* con
                 const auto low = Level::low_nibbles(both);
                 const auto high = Level::high_nibbles(both);
                 for (int r = 0; r < R; ++r) {
-                    const int8_t* a = values[r] + block * kBlock + step * 8;
-                    dots[r][v] = Level::dot4(dots[r][v], low, broadcast4(a));
-                    dots[r][v] = Level::dot4(dots[r][v], high, broadcast4(a + 4));
+                    dots[r][v] = Level::dot4(dots[r][v], low, broadcast4(rows[r][block].values + step * 8));
+                }
+                for (int r = 0; r < R; ++r) {
+                    dots[r][v] = Level::dot4(dots[r][v], high, broadcast4(rows[r][block].values + step * 8 + 4));
                 }
             }
         }
@@ -69,11 +73,28 @@ HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const int8_t* con
     }
 }
 
+template <int R, int V>
+HWY_INLINE void store_tile(const F (&total)[R][V], const PanelTask& task, int64_t vector, int64_t row) {
+    const int64_t column = vector * kLanes;
+    if (!task.accumulate && column + V * kLanes <= task.n_columns) {
+        for (int r = 0; r < R; ++r) {
+            float* out = task.out + (row + r) * task.out_stride + column;
+            for (int v = 0; v < V; ++v) store(total[r][v], out + v * kLanes);
+        }
+        return;
+    }
+    for (int r = 0; r < R; ++r) {
+        float* out = task.out + (row + r) * task.out_stride + column;
+        for (int v = 0; v < V; ++v) {
+            store_columns(total[r][v], out + v * kLanes, task.n_columns - column - v * kLanes, task.accumulate);
+        }
+    }
+}
+
 template <PanelFormat kFormat, int R, int V>
 HWY_INLINE void quantised_tile(const PanelTask& task, int64_t vector, int64_t row) {
     constexpr int64_t kBlockBytes = (kFormat == PanelFormat::Q8_0 ? 32 : 16) * kPanelRows;
     constexpr int64_t kScaleRows = (kFormat == PanelFormat::Q4_1 ? 2 : 1) * kPanelRows;
-    constexpr int32_t kOffset = kFormat == PanelFormat::Q8_0 ? Level::kOffset8 : kFormat == PanelFormat::Q4_0 ? 8 : 0;
     const int64_t n_blocks = task.in.width / kBlock;
 
     const uint8_t* weights[V];
@@ -83,14 +104,8 @@ HWY_INLINE void quantised_tile(const PanelTask& task, int64_t vector, int64_t ro
         weights[v] = place.panel + place.lane * 4;
         scales[v] = reinterpret_cast<const hwy::float16_t*>(place.panel + n_blocks * kBlockBytes) + place.lane;
     }
-    const int8_t* values[R];
-    const float* row_scales[R];
-    const int32_t* row_sums[R];
-    for (int r = 0; r < R; ++r) {
-        values[r] = task.in.values + (row + r) * task.in.width;
-        row_scales[r] = task.in.scales + (row + r) * n_blocks;
-        row_sums[r] = task.in.sums + (row + r) * n_blocks;
-    }
+    const ActivationBlock* rows[R];
+    for (int r = 0; r < R; ++r) rows[r] = task.in.blocks + (row + r) * n_blocks;
 
     F total[R][V];
     for (int r = 0; r < R; ++r) {
@@ -105,32 +120,23 @@ HWY_INLINE void quantised_tile(const PanelTask& task, int64_t vector, int64_t ro
                 }
             }
         }
-        int32_t bias[R];
-        for (int r = 0; r < R; ++r) bias[r] = kOffset == 0 ? 0 : -kOffset * row_sums[r][block];
         Level::Words dots[R][V];
-        block_dots<kFormat, R, V>(weights, values, block, bias, dots);
+        block_dots<kFormat, R, V>(weights, rows, block, dots);
         for (int v = 0; v < V; ++v) {
             const F scale = load(scales[v] + block * kScaleRows);
             for (int r = 0; r < R; ++r) {
-                const F factor = hn::Mul(scale, set(row_scales[r][block]));
+                const F factor = hn::Mul(scale, set(rows[r][block].scale));
                 total[r][v] = hn::MulAdd(to_float(dots[r][v]), factor, total[r][v]);
             }
             if constexpr (kFormat == PanelFormat::Q4_1) {
                 const F minimum = load(scales[v] + block * kScaleRows + kPanelRows);
                 for (int r = 0; r < R; ++r) {
-                    const float sum = row_scales[r][block] * static_cast<float>(row_sums[r][block]);
-                    total[r][v] = hn::MulAdd(minimum, set(sum), total[r][v]);
+                    total[r][v] = hn::MulAdd(minimum, set(rows[r][block].scaled_sum), total[r][v]);
                 }
             }
         }
     }
-    for (int r = 0; r < R; ++r) {
-        float* out = task.out + (row + r) * task.out_stride;
-        for (int v = 0; v < V; ++v) {
-            const int64_t column = (vector + v) * kLanes;
-            store_columns(total[r][v], out + column, task.n_columns - column, task.accumulate);
-        }
-    }
+    store_tile<R, V>(total, task, vector, row);
 }
 
 template <typename T, int R, int V>
@@ -164,15 +170,12 @@ HWY_INLINE void float_tile(const PanelTask& task, int64_t vector, int64_t row) {
             for (int r = 0; r < R; ++r) total[0][r][v] = hn::MulAdd(w, set(x[r][i]), total[0][r][v]);
         }
     }
-    for (int r = 0; r < R; ++r) {
-        float* out = task.out + (row + r) * task.out_stride;
-        for (int v = 0; v < V; ++v) {
-            F sum = total[0][r][v];
-            for (int s = 1; s < kSplit; ++s) sum = hn::Add(sum, total[s][r][v]);
-            const int64_t column = (vector + v) * kLanes;
-            store_columns(sum, out + column, task.n_columns - column, task.accumulate);
+    for (int s = 1; s < kSplit; ++s) {
+        for (int r = 0; r < R; ++r) {
+            for (int v = 0; v < V; ++v) total[0][r][v] = hn::Add(total[0][r][v], total[s][r][v]);
         }
     }
+    store_tile<R, V>(total[0], task, vector, row);
 }
 
 template <PanelFormat kFormat, int R, int V>
@@ -209,22 +212,26 @@ void multiply_panels(const PanelTask& task) {
     for (; vector < n_vectors; ++vector) row_tiles<kFormat, Level::kTileRows>(task, vector, task.row_begin);
 }
 
-void quantise_row(const float* x, int64_t width, int8_t* values, float* scales, int32_t* sums) {
+void quantise_row(const float* x, int64_t width, ActivationBlock* blocks) {
     const hn::Rebind<int8_t, D> narrow;
     for (int64_t block = 0; block < width / kBlock; ++block) {
         const float* in = x + block * kBlock;
+        ActivationBlock& out = blocks[block];
         F largest = hn::Zero(kF);
         for (int64_t i = 0; i < kBlock; i += kLanes) largest = hn::Max(largest, hn::Abs(load(in + i)));
         const float maximum = hn::GetLane(hn::MaxOfLanes(kF, largest));
         const F inverse = set(maximum > 0 ? 127.0f / maximum : 0.0f);
-        auto sum = hn::Zero(kI32);
+        auto sums = hn::Zero(kI32);
         for (int64_t i = 0; i < kBlock; i += kLanes) {
             const auto rounded = hn::NearestInt(hn::Mul(load(in + i), inverse));
-            sum = hn::Add(sum, rounded);
-            hn::StoreU(hn::DemoteTo(narrow, rounded), narrow, values + block * kBlock + i);
+            sums = hn::Add(sums, rounded);
+            hn::StoreU(hn::DemoteTo(narrow, rounded), narrow, out.values + i);
         }
-        scales[block] = maximum / 127.0f;
-        sums[block] = hn::GetLane(hn::SumOfLanes(kI32, sum));
+        const int32_t sum = hn::GetLane(hn::SumOfLanes(kI32, sums));
+        out.scale = maximum / 127.0f;
+        out.scaled_sum = out.scale * static_cast<float>(sum);
+        out.minus_128_sums = -128 * sum;
+        out.minus_8_sums = -8 * sum;
     }
 }
 

@@ -13,7 +13,6 @@ struct Level {
     static constexpr int64_t kMultiplyVectors = 2;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
     static constexpr int64_t kPrefetchBytes = 1024;
-    static constexpr int32_t kOffset8 = 0;
 
     static HWY_INLINE Words zero() { return _mm_setzero_si128(); }
     static HWY_INLINE Words set(int32_t x) { return _mm_set1_epi32(x); }
@@ -24,6 +23,8 @@ struct Level {
     static HWY_INLINE Words start4(int32_t) { return zero(); }
     static HWY_INLINE Words dot4(Words sum, Words w, Words a) { return _mm_add_epi16(sum, _mm_maddubs_epi16(w, a)); }
     static HWY_INLINE Words finish4(Words sum, int32_t bias) { return _mm_add_epi32(widen(sum), set(bias)); }
+    // Back to signed weights: 255 * 127 * 2 does not fit 16 bits. So there is no offset to take out.
+    static HWY_INLINE Words start8(int32_t) { return zero(); }
     static HWY_INLINE Words dot8(Words sum, Words w, Words a) {
         const Words weight = _mm_xor_si128(w, _mm_set1_epi8(-128));
         return _mm_add_epi32(sum, widen(_mm_maddubs_epi16(_mm_abs_epi8(weight), _mm_sign_epi8(a, weight))));
