@@ -51,7 +51,7 @@ std::vector<std::string> tables_of(const Schema& schema) {
 }
 
 // "NAME=VALUE" of the environment or of --set, with the places of both sides.
-RawEntry plain_entry(Origin origin, std::string key, const std::string& name, const std::string& value) {
+RawEntry plain_entry(const Origin& origin, std::string key, const std::string& name, const std::string& value) {
     RawEntry entry;
     entry.key = std::move(key);
     entry.value.text = value;

@@ -87,6 +87,7 @@ SequenceCache* KvStore::open(uint64_t id, uint64_t max_tokens) {
         const uint64_t wanted = std::clamp<uint64_t>(options_.staging_pages, 2, std::max<uint64_t>(2, left / 2));
         while (staging_.size() < wanted) staging_.push_back(acquire_device_slot(SlotUse::staging));
     }
+    if (spills_ && resident_.slots() == 0) resident_.grow(acquire_device_slot(SlotUse::resident));
     while (spills_ && resident_.slots() > room_for_resident()) {
         const auto slot = resident_.shrink();
         if (!slot) break;
@@ -159,7 +160,7 @@ int32_t KvStore::acquire_device_slot(SlotUse use) {
             retire_stores(true);
             continue;
         }
-        if (const auto slot = resident_.shrink()) {
+        if (const auto slot = resident_.slots() > 1 ? resident_.shrink() : std::nullopt) {
             device_tier_.release(*slot);
             continue;
         }

@@ -119,6 +119,7 @@ private:
     void retire_stores(bool wait_for_one);
     uint64_t room_for_resident() const;
     bool make_room_for_entry();
+    void let_go_of_prefetches();
 
     struct RowMoves {
         std::vector<uint64_t> from, to;

@@ -119,6 +119,18 @@ bool KvStore::make_room_for_entry() {
     return true;
 }
 
+// Fetches that were started ahead hold places; who needs rows now goes first. What they brought stays as long as it can.
+void KvStore::let_go_of_prefetches() {
+    for (SequenceCache& sequence : sequences_) {
+        for (LayerCache& layer : sequence.layers) {
+            for (Ticket& ticket : layer.tickets) {
+                publish(ticket);
+                release(ticket);
+            }
+        }
+    }
+}
+
 void KvStore::publish(Ticket& ticket) {
     if (ticket.transfer != 0) transfers_.wait(ticket.transfer);
     ticket.transfer = 0;
@@ -297,13 +309,18 @@ void KvStore::read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const
             }
         }
     }
+    bool let_go = false;
     for (size_t start = 0; start < wanted.size();) {
         Ticket ticket;
         size_t taken = 0;
         gather(sequence, layer, std::span(wanted).subspan(start), KVP_PRIORITY_FOREGROUND, ticket, &taken);
         publish(ticket);
+        if (taken == 0 && !let_go) {
+            let_go_of_prefetches();
+            let_go = true;
+            continue;
+        }
         if (taken == 0) {
-            release(ticket);
             throw Error(ErrorKind::memory, "the device tier has no room for one group of selected rows; raise "
                                            "tiers.device.kv_bytes");
         }

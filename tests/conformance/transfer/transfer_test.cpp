@@ -439,13 +439,4 @@ TEST_P(Transfer, serves_many_threads_at_once) {
     EXPECT_EQ(to.bytes(), from.bytes());
 }
 
-TEST_P(Transfer, estimates_more_time_for_more_bytes_if_it_estimates) {
-    Engine engine(plugin);
-    if (!KVP_HAS(kvp_transfer, &table, estimate)) GTEST_SKIP() << "it does not estimate";
-    uint64_t little = 0, much = 0;
-    ASSERT_EQ(table.estimate(engine.get(), KVP_TIER_HOST, KVP_TIER_DEVICE, 4096, 1, &little), KVP_OK);
-    ASSERT_EQ(table.estimate(engine.get(), KVP_TIER_HOST, KVP_TIER_DEVICE, 1 << 20, 100, &much), KVP_OK);
-    EXPECT_LT(little, much);
-}
-
 }  // namespace kvplane::test

@@ -1,0 +1,133 @@
+// InfiniGen end to end, against PyTorch (tests/reference/infinigen_logits.py) and against dense attention.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/aux_file.h"
+#include "support/test_engine.h"
+
+namespace kvplane::test {
+namespace {
+
+const std::string golden_dir = KVPLANE_GOLDEN_DIR;
+
+std::string key(const std::string& name, const std::string& value) { return "kv.infinigen." + name + "=" + value; }
+
+// Settings as tests/reference/infinigen_logits.py writes them.
+std::vector<std::string> settings(const nlohmann::json& options) {
+    std::vector<std::string> made = {"kv.plugin=infinigen", "kv.infinigen.min_share=0", "kv.infinigen.key_type=f32",
+                                     "kv.infinigen.skew=off"};
+    const std::string source = options.at("source");
+    made.push_back(key("source", source == "own" ? "own_query" : source));
+    made.push_back(key("columns", options.at("columns")));
+    made.push_back(key("centroids", options.at("centroids").get<bool>() ? "on" : "off"));
+    for (const char* name : {"ratio", "alpha", "cap", "sinks", "recent", "dense_layers", "min_tokens"}) {
+        made.push_back(key(name, options.at(name).dump()));
+    }
+    return made;
+}
+
+class GoldenInfinigen : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenInfinigen, gives_pytorchs_logits) {
+    const GoldenLogits golden(golden_dir + "/infinigen_logits", GetParam());
+    const std::string model = golden_dir + "/tiny/" + golden.json.at("model").get<std::string>();
+    TestEngine test(model, exact(settings(golden.json.at("options"))));
+    const auto found = test.logits(golden.ids, golden.json.at("prompt"), 0);
+    for (const auto& [position, row] : golden.rows) {
+        EXPECT_LE(largest_difference(found.at(position), row), 2e-4) << "row " << position;
+    }
+}
+
+TEST_P(GoldenInfinigen, gives_them_too_when_rows_are_fetched_from_the_host_tier) {
+    const GoldenLogits golden(golden_dir + "/infinigen_logits", GetParam());
+    const std::string model = golden_dir + "/tiny/" + golden.json.at("model").get<std::string>();
+    // Centroids are those of pages of 64 tokens.
+    const bool centroids = golden.json.at("options").at("centroids");
+    const auto limits = tiny_limits(model, centroids ? 8 : 14, settings(golden.json.at("options")), centroids ? 64 : 4);
+    TestEngine test(model, exact(limits));
+    const auto found = test.logits(golden.ids, golden.json.at("prompt"), 0);
+    for (const auto& [position, row] : golden.rows) {
+        EXPECT_LE(largest_difference(found.at(position), row), 2e-4) << "row " << position;
+    }
+    EXPECT_GT(test.engine->statistics().share_moved(), 0);
+    EXPECT_LT(test.engine->statistics().share_read(), 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenInfinigen,
+                         testing::Values("gqa-d16-preset", "gqa-d64-own-query", "gqa-d64-paper", "gqa-d64-preset",
+                                         "gqa-d64-residual-no-centroids", "mha-d16-union"),
+                         [](const auto& info) {
+                             std::string name = info.param;
+                             for (char& c : name) c = c == '-' ? '_' : c;
+                             return name;
+                         });
+
+const std::string model = golden_dir + "/tiny/tiny-gqa-d64-f16.gguf";
+
+std::vector<std::string> whole(std::vector<std::string> more = {}) {
+    for (const char* setting : {"ratio=1", "alpha=inf", "cap=1", "dense_layers=0", "recent=4", "min_share=0",
+                                "key_type=f32", "centroids=on"}) {
+        more.push_back(std::string("kv.infinigen.") + setting);
+    }
+    more.push_back("kv.plugin=infinigen");
+    return more;
+}
+
+TEST(Infinigen, with_everything_selected_is_dense_attention) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
+    TestEngine dense(model, exact());
+    const auto expected = dense.logits(golden.ids, 70, 0);
+    for (const char* source : {"own_query", "attn_input", "residual", "residual_mid"}) {
+        TestEngine test(model, exact(whole({key("source", source)})));
+        EXPECT_LE(largest_difference(test.logits(golden.ids, 70, 0), expected), 1e-3) << source;
+        EXPECT_DOUBLE_EQ(test.engine->statistics().share_read(), 1.0) << source;
+    }
+}
+
+TEST(Infinigen, skewing_leaves_the_logits_of_full_attention_unchanged) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
+    const auto aux = std::filesystem::path(testing::TempDir()) / "kvplane-skew-test.aux";
+    {
+        TestEngine calibration(model, exact({"kv.plugin=infinigen"}));
+        const auto data = calibration.engine->calibrate(golden.ids);
+        write_aux_file(aux, "infinigen", calibration.model->fingerprint(), data);
+    }
+    TestEngine dense(model, exact());
+    TestEngine skewed(model, exact(whole({"kv.aux=" + aux.string(), "kv.infinigen.skew=on"})));
+    EXPECT_NE(skewed.engine->strategy_summary().find("skew on"), std::string::npos);
+    EXPECT_LE(largest_difference(skewed.logits(golden.ids, 70, 0), dense.logits(golden.ids, 70, 0)), 1e-4);
+    std::filesystem::remove(aux);
+}
+
+TEST(Infinigen, a_calibration_of_another_model_is_refused) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-f32");
+    const auto aux = std::filesystem::path(testing::TempDir()) / "kvplane-other-model.aux";
+    {
+        TestEngine other(golden_dir + "/tiny/tiny-gqa-f32.gguf", exact({"kv.plugin=infinigen"}));
+        write_aux_file(aux, "infinigen", other.model->fingerprint(), other.engine->calibrate(golden.ids));
+    }
+    try {
+        TestEngine test(model, exact({"kv.plugin=infinigen", "kv.aux=" + aux.string()}));
+        FAIL() << "accepted";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::config);
+        EXPECT_NE(std::string(error.what()).find("another model"), std::string::npos) << error.what();
+    }
+    std::filesystem::remove(aux);
+}
+
+TEST(Infinigen, reads_fewer_rows_with_a_smaller_alpha) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
+    double before = 2;
+    for (const char* alpha : {"inf", "1", "0.1"}) {
+        TestEngine test(model, exact({"kv.plugin=infinigen", key("alpha", alpha), key("min_tokens", "1"),
+                                      key("min_share", "0"), key("recent", "4"), key("cap", "1")}));
+        test.logits(golden.ids, 70, 149);
+        EXPECT_LT(test.engine->statistics().share_read(), before) << alpha;
+        before = test.engine->statistics().share_read();
+    }
+}
+
+}  // namespace
+}  // namespace kvplane::test
