@@ -82,7 +82,7 @@ void Transfers::collect(uint64_t timeout_ns) {
     }
     uint32_t filled = 0;
     const kvp_status status = table_->poll(engine_, pointers.data(), pointers.size(), timeout_ns, &filled);
-    if (status != KVP_AGAIN) check(status, "polling");
+    if (status < 0) check(status, "polling");
     for (uint32_t i = 0; i < filled; ++i) {
         const auto running = running_.find(records[i].tag);
         if (running == running_.end()) {

@@ -14,16 +14,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the code of this function lies: the program, or libkvplane when it is embedded as a shared library.
-fs::path own_folder() {
+bool is_shared_library(const fs::path& file) {
+    return file.filename().string().find(".so") != std::string::npos;
+}
+
+// libkvplane when it is embedded, else the program.
+fs::path own_file() {
     std::error_code error;
-    const fs::path program = fs::read_symlink("/proc/self/exe", error);
     Dl_info info;
-    if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) != 0 && info.dli_fname != nullptr) {
+    if (dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0 && info.dli_fname != nullptr) {
         const fs::path object = fs::canonical(info.dli_fname, error);
-        if (!error && object.filename().string().find(".so") != std::string::npos) return object.parent_path();
+        if (!error && is_shared_library(object)) return object;
     }
-    return program.parent_path();
+    return fs::read_symlink("/proc/self/exe", error);
 }
 
 void add(SearchPath& path, const fs::path& folder, const std::string& origin) {
@@ -47,9 +50,15 @@ SearchPath standard_search_path(const std::vector<std::string>& pipeline_folders
             }
         }
     }
-    // The build tree, and an installation whose library folder has another name (Debian's lib/x86_64-linux-gnu).
-    add(path, own_folder() / "../lib/kvplane", "built in");
-    add(path, own_folder() / KVPLANE_INSTALLED_PLUGINS, "built in");
+    const fs::path self = own_file();
+    const fs::path folder = self.parent_path();
+    if (is_shared_library(self)) {
+        add(path, folder / "kvplane", "built in");
+    } else {
+        // The build tree, and an installation whose library folder has another name (Debian's lib/x86_64-linux-gnu).
+        add(path, folder / "../lib/kvplane", "built in");
+        add(path, folder / KVPLANE_INSTALLED_PLUGINS, "built in");
+    }
     return path;
 }
 

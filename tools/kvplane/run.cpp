@@ -3,14 +3,13 @@
 #include <iostream>
 #include <sstream>
 
+#include "api/answer.h"
 #include "base/error.h"
 #include "command.h"
 #include "observe/progress.h"
 #include "observe/terminal.h"
 #include "session.h"
 #include "signals.h"
-#include "tokenizer/chat_template.h"
-#include "tokenizer/utf8_stream.h"
 
 namespace kvplane::tool {
 
@@ -37,19 +36,15 @@ std::vector<int32_t> read_ids(const std::string& path) {
     }
 }
 
-std::vector<int32_t> prompt_ids(const RunOptions& options, const Session& session) {
-    if (!options.ids_file.empty()) return read_ids(options.ids_file);
-    const std::string text = options.prompt_file.empty() ? options.prompt : read_text_file(options.prompt_file);
-    const Tokenizer& tokenizer = *session.tokenizer;
-    std::vector<int32_t> ids;
-    if (options.chat) {
-        const ChatMessage message{"user", text};
-        ids = tokenizer.encode(ChatTemplate::from_gguf(session.model->file()).render({&message, 1}));
+Prompt read_prompt(const RunOptions& options) {
+    Prompt prompt;
+    prompt.chat = options.chat;
+    if (!options.ids_file.empty()) {
+        prompt.ids = read_ids(options.ids_file);
     } else {
-        ids = tokenizer.encode(text, true);
+        prompt.text = options.prompt_file.empty() ? options.prompt : read_text_file(options.prompt_file);
     }
-    tokenizer.begin_prompt(ids);
-    return ids;
+    return prompt;
 }
 
 std::string percent(double share) {
@@ -65,13 +60,13 @@ std::string mebibytes(uint64_t bytes) {
 }
 
 // The line that a run ends with.
-std::string statistics_line(Session& session, size_t n_prompt, size_t n_new) {
+std::string statistics_line(Session& session, const Answer& made) {
     Engine& engine = *session.engine;
     const Statistics& s = engine.statistics();
     std::ostringstream line;
     line << std::fixed << std::setprecision(1);
-    line << "[" << n_prompt << " prompt tokens in " << 1e3 * s.prefill_seconds << " ms (" << s.prefill_rate()
-         << " tok/s), " << n_new << " new in " << 1e3 * s.decode_seconds << " ms (" << s.decode_rate()
+    line << "[" << made.prompt_tokens << " prompt tokens in " << 1e3 * s.prefill_seconds << " ms (" << s.prefill_rate()
+         << " tok/s), " << made.tokens.size() << " new in " << 1e3 * s.decode_seconds << " ms (" << s.decode_rate()
          << " tok/s); load " << 1e3 * session.load_seconds << " ms, transfers waited " << 1e3 * s.transfer_wait_seconds
          << " ms; KV read " << percent(s.share_read()) << ", moved " << percent(s.share_moved());
     for (const auto& [name, tier] : engine.tiers()) {
@@ -83,68 +78,51 @@ std::string statistics_line(Session& session, size_t n_prompt, size_t n_new) {
     return line.str();
 }
 
+nlohmann::ordered_json report(Session& session, const Answer& made) {
+    const Statistics& statistics = session.engine->statistics();
+    nlohmann::ordered_json report = {{"text", made.text},
+                                     {"tokens", made.tokens},
+                                     {"prompt_tokens", made.prompt_tokens},
+                                     {"generated_tokens", made.tokens.size()},
+                                     {"finish_reason", to_string(made.reason)},
+                                     {"load_seconds", session.load_seconds},
+                                     {"prefill_seconds", statistics.prefill_seconds},
+                                     {"decode_seconds", statistics.decode_seconds},
+                                     {"prefill_tokens_per_second", statistics.prefill_rate()},
+                                     {"decode_tokens_per_second", statistics.decode_rate()}};
+    report.update(memory_report(*session.engine));
+    return report;
+}
+
 int run(RunOptions options) {
     if (options.temperature >= 0) {
         options.model.pipeline.overrides.push_back("sample.temperature=" + std::to_string(options.temperature));
     }
     if (options.seed >= 0) options.model.pipeline.overrides.push_back("sample.seed=" + std::to_string(options.seed));
+    const Prompt prompt = read_prompt(options);
     Session session = open_session(options.model, 1);
-    Engine& engine = *session.engine;
-    const Tokenizer& tokenizer = *session.tokenizer;
-
-    GenerationRequest request;
-    request.prompt = prompt_ids(options, session);
-    request.max_tokens = options.max_tokens;
-    request.sampler = sampler_options(session.pipeline);
-    for (int32_t id = 0; !options.ignore_end && id < tokenizer.vocabulary_size(); ++id) {
-        if (tokenizer.is_end_of_generation(id)) request.stop_tokens.push_back(id);
-    }
-    Utf8Stream stream;
-    std::string text;
-    const auto emit = [&](const std::string& piece) {
-        text += piece;
-        if (!options.json) std::cout << piece << std::flush;
+    std::optional<Progress> progress;
+    session.engine->on_prefill = [&](int64_t done, int64_t total) {
+        if (!progress) progress.emplace("prefill", static_cast<uint64_t>(total), "tokens");
+        progress->update(static_cast<uint64_t>(done));
     };
-    request.on_token = [&](int32_t token) {
-        if (!tokenizer.is_control(token)) emit(stream.push(tokenizer.piece(token)));
+    AnswerOptions how;
+    how.max_tokens = options.max_tokens;
+    how.ignore_end = options.ignore_end;
+    how.go_on = [] { return caught_signal() == 0; };
+    how.on_text = [&](const std::string& piece) {
+        progress.reset();
+        if (!options.json) std::cout << piece << std::flush;
         return caught_signal() == 0;
     };
-    const size_t n_prompt = request.prompt.size();
-    {
-        Progress progress("prefill", n_prompt, "tokens");
-        engine.on_prefill = [&](int64_t done, int64_t) { progress.update(static_cast<uint64_t>(done)); };
-        const uint64_t id = engine.submit(std::move(request));
-        bool prefilled = false;
-        while (caught_signal() == 0 && engine.step()) {
-            if (!prefilled && engine.statistics().prefill_tokens >= n_prompt) {
-                progress.finish();
-                prefilled = true;
-            }
-        }
-        if (caught_signal() != 0) engine.cancel(id);
-        emit(stream.finish());
-        if (!options.json && !text.ends_with('\n')) std::cout << std::endl;
-        const auto& tokens = engine.tokens(id);
-        std::vector<int32_t> made(tokens.begin() + static_cast<std::ptrdiff_t>(n_prompt), tokens.end());
-        const FinishReason reason = engine.finish_reason(id);
-        if (reason == FinishReason::stop) made.pop_back();
-        write_stderr(statistics_line(session, n_prompt, made.size()));
-        if (options.json) {
-            const Statistics& statistics = engine.statistics();
-            nlohmann::ordered_json report = {{"text", text},
-                                             {"tokens", made},
-                                             {"prompt_tokens", n_prompt},
-                                             {"generated_tokens", made.size()},
-                                             {"finish_reason", to_string(reason)},
-                                             {"load_seconds", session.load_seconds},
-                                             {"prefill_seconds", statistics.prefill_seconds},
-                                             {"decode_seconds", statistics.decode_seconds},
-                                             {"prefill_tokens_per_second", statistics.prefill_rate()},
-                                             {"decode_tokens_per_second", statistics.decode_rate()}};
-            report.update(memory_report(engine));
-            print_json(std::move(report));
-        }
+    const Answer made = answer(session, prompt, how);
+    progress.reset();
+    if (options.json) {
+        print_json(report(session, made));
+    } else if (!made.text.ends_with('\n')) {
+        std::cout << std::endl;
     }
+    write_stderr(statistics_line(session, made));
     return caught_signal() == 0 ? 0 : 128 + caught_signal();
 }
 

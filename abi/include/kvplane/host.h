@@ -87,8 +87,8 @@ typedef struct kvp_host {
 
 enum { KVP_OPTION_BOOL = 1, KVP_OPTION_I64 = 2, KVP_OPTION_F64 = 3, KVP_OPTION_STR = 4 };
 
-/* One key of the plugin's TOML table ([kv.NAME], [device.NAME] …). Numbers are checked against [minimum, maximum],
- * strings against `choices` ("a|b|c", empty: any). The default is text as it would stand in TOML, without quotes. */
+/* One key of the plugin's TOML table ([kv.NAME], [device.NAME] …). Numbers are checked against [minimum, maximum]
+ * (both 0: no limits), strings against `choices` ("a|b|c", empty: any). The default is text as it would stand in TOML, without quotes. */
 typedef struct kvp_option {
     kvp_head head;
     kvp_str key;

@@ -26,11 +26,19 @@
     } kvp_manifest_note __attribute__((section(".note.kvplane"), used, aligned(4))) = {                       \
         8u, (uint32_t)sizeof(json), KVP_MANIFEST_TYPE, "kvplane", json}
 
-#if defined(__SANITIZE_ADDRESS__)
+/* g++ defines macros for its sanitizers, clang answers __has_feature. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KVP_MANIFEST_SANITIZER "address"
+#elif __has_feature(thread_sanitizer)
+#define KVP_MANIFEST_SANITIZER "thread"
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
 #define KVP_MANIFEST_SANITIZER "address"
 #elif defined(__SANITIZE_THREAD__)
 #define KVP_MANIFEST_SANITIZER "thread"
-#else
+#endif
+#ifndef KVP_MANIFEST_SANITIZER
 #define KVP_MANIFEST_SANITIZER "none"
 #endif
 

@@ -21,7 +21,8 @@ typedef struct kvp_plugin_descriptor {
     uint32_t n_options;
     const kvp_option* const* options;
 
-    /* Once, before any kind is used. `host` lives as long as the process.
+    /* Before any kind is used. `host` lives as long as the process. Comes again only after fini, and may then find other
+     * option values: keep nothing between the two.
      * thread: init
      * blocks: yes
      * owns: host borrowed until fini

@@ -102,7 +102,8 @@ typedef struct kvp_transfer {
      * since: 1.0 */
     kvp_status (*submit)(kvp_transfer_engine* engine, const kvp_transfer_batch* batch);
 
-    /* Fetches up to n_records records of ended batches; records[i]->head.struct_size is the caller's.
+    /* Fetches up to n_records records of ended batches; records[i]->head.struct_size is the caller's. KVP_OK with none
+     * when the time is up; KVP_STOPPED when the process ends. A batch counts as in flight until its record was fetched.
      * thread: any
      * blocks: up to timeout_ns when none is there, 0: not at all
      * owns: records are the caller's

@@ -7,7 +7,7 @@
 namespace kvplane::cpu {
 namespace {
 
-// Up to here the rows are widened at each use; beyond, a block is unpacked to f32 once for all queries.
+// Up to here the rows are widened at each use; beyond, a block is widened to f32 once for all queries.
 constexpr int64_t kDirectQueries = 8;
 
 // How many rows of the block each query sees: tokens ascend, so it is the first so many.
@@ -24,26 +24,29 @@ void count_visible(const RowBlock& block, const Tile& tile, int32_t* visible) {
 }  // namespace
 
 int64_t tile_scratch_floats(int64_t n_queries, int64_t head_size) {
-    // queries, scores, visible counts; a block of keys and of values
-    return n_queries * head_size + n_queries * kBlockRows + (n_queries + 15) / 16 * 16 + 2 * kBlockRows * head_size;
+    // queries, scores, visible counts, and a block of keys or of values
+    return padded_queries(n_queries) * (head_size + kBlockRows + 1) + kBlockRows * head_size;
 }
 
 int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
     const int64_t d = tile.segments->rows().head_size();
     const int64_t n_queries = tile.n_rows * tile.group;
-    float* queries = scratch;
-    float* scores = queries + n_queries * d;
-    float* keys = scores + n_queries * kBlockRows;
-    float* values = keys + kBlockRows * d;
-    auto* visible = reinterpret_cast<int32_t*>(values + kBlockRows * d);
+    const int64_t padded = padded_queries(n_queries);
+    const bool direct = n_queries <= kDirectQueries;
+    float* queries = scratch;  // [n_queries][d], or [d][padded] where they stand side by side
+    float* scores = queries + padded * d;
+    float* wide = scores + padded * kBlockRows;
+    auto* visible = reinterpret_cast<int32_t*>(wide + kBlockRows * d);
 
-    for (int64_t row = 0; row < tile.n_rows; ++row) {
-        for (int64_t i = 0; i < tile.group * d; ++i)
-            queries[row * tile.group * d + i] = tile.q[row * tile.q_stride + i] * tile.scale;
+    std::fill_n(queries, padded * d, 0.0f);
+    for (int64_t query = 0; query < n_queries; ++query) {
+        const float* q = tile.q + query / tile.group * tile.q_stride + query % tile.group * d;
+        for (int64_t i = 0; i < d; ++i) queries[direct ? query * d + i : i * padded + query] = q[i] * tile.scale;
     }
     std::fill_n(partial.out, n_queries * d, 0.0f);
-    std::fill_n(partial.maxima, n_queries, -std::numeric_limits<float>::infinity());
-    std::fill_n(partial.sums, n_queries, 0.0f);
+    std::fill_n(partial.maxima, padded, -std::numeric_limits<float>::infinity());
+    std::fill_n(partial.sums, padded, 0.0f);
+    std::fill_n(visible, padded, 0);
 
     RowCursor cursor(*tile.segments, tile.kv_head, tile.first_slot, tile.last_slot,
                      tile.first_position + tile.n_rows - 1);
@@ -52,29 +55,33 @@ int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const P
     RowBlock* following = &blocks[1];
     for (bool more = cursor.next(*block); more; std::swap(block, following)) {
         more = cursor.next(*following);
-        const int64_t padded = (block->n + 15) / 16 * 16;
-        const bool direct = n_queries <= kDirectQueries;
-        if (direct) {
-            const Rows keys_of_block{block->rows, block->n, 0, following->rows, more ? following->n : 0};
-            kernels.score_rows(block->type, queries, d, n_queries, keys_of_block, d, scores, kBlockRows);
-        } else {
-            kernels.unpack_rows(block->type, block->rows, block->n, d, keys, kBlockRows, values);
-            kernels.multiply(queries, d, keys, kBlockRows, scores, kBlockRows, n_queries, d, padded, false);
-        }
-        if (block->biased) {
-            for (int64_t q = 0; q < n_queries; ++q) {
-                for (int64_t i = 0; i < block->n; ++i) scores[q * kBlockRows + i] += block->bias[i];
-            }
-        }
+        const int64_t n = block->n;
+        const Rows keys{block->rows, n, 0, following->rows, more ? following->n : 0};
+        Rows values = keys;
+        values.offset = d * (block->type == RowType::F16 ? 2 : 4);
         count_visible(*block, tile, visible);
-        kernels.softmax_block(scores, kBlockRows, n_queries, visible, padded, partial.maxima, partial.sums, partial.out,
-                              d, d);
         if (direct) {
-            const int64_t value_offset = d * (block->type == RowType::F16 ? 2 : 4);
-            const Rows values_of_block{block->rows, block->n, value_offset, following->rows, more ? following->n : 0};
-            kernels.accumulate_rows(block->type, scores, kBlockRows, n_queries, values_of_block, d, partial.out, d);
+            kernels.score_rows(block->type, queries, d, n_queries, keys, d, scores, kBlockRows);
+            if (block->biased) {
+                for (int64_t q = 0; q < n_queries; ++q) {
+                    for (int64_t i = 0; i < n; ++i) scores[q * kBlockRows + i] += block->bias[i];
+                }
+            }
+            kernels.softmax_rows(scores, kBlockRows, n_queries, visible, (n + 15) / 16 * 16, partial.maxima,
+                                 partial.sums, partial.out, d);
+            kernels.accumulate_rows(block->type, scores, kBlockRows, n_queries, values, d, partial.out, d);
         } else {
-            kernels.multiply(scores, kBlockRows, values, d, partial.out, d, n_queries, block->n, d, true);
+            kernels.widen_rows(block->type, keys, d, wide);
+            kernels.multiply(wide, d, 1, queries, padded, scores, padded, n, d, padded, false);
+            if (block->biased) {
+                for (int64_t i = 0; i < n; ++i) {
+                    for (int64_t q = 0; q < padded; ++q) scores[i * padded + q] += block->bias[i];
+                }
+            }
+            kernels.softmax_columns(scores, padded, visible, n, partial.maxima, partial.sums, partial.out, n_queries,
+                                    d);
+            kernels.widen_rows(block->type, values, d, wide);
+            kernels.multiply(scores, 1, padded, wide, d, partial.out, d, n_queries, n, d, true);
         }
     }
     return cursor.missing();

@@ -22,9 +22,13 @@ struct Tile {
 // Unnormalised result of M queries.
 struct Partial {
     float* out;     // [M][head_size], sum of exp(score - maximum) * v
-    float* maxima;  // [M], -inf where no row was seen
-    float* sums;    // [M]
+    float* maxima;  // [padded_queries(M)], -inf where no row was seen
+    float* sums;    // [padded_queries(M)]
 };
+
+constexpr int64_t padded_queries(int64_t n) {
+    return (n + 15) / 16 * 16;
+}
 
 // Floats that attend needs besides its result.
 int64_t tile_scratch_floats(int64_t n_queries, int64_t head_size);

@@ -12,7 +12,7 @@
 namespace kvplane::cpu {
 namespace {
 
-constexpr int64_t kTileQueries = 48;
+constexpr int64_t kTileQueries = 64;
 constexpr int64_t kLeastSlots = 128;  // of a part: below, merging costs more than another thread saves
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 
@@ -138,11 +138,12 @@ private:
         }
     }
 
-    int64_t result_floats() const { return most_queries_ * (head_size_ + 2); }
+    int64_t result_floats() const { return padded_queries(most_queries_) * (head_size_ + 2); }
 
     Partial result(int64_t index) const {
         float* base = results_ + index * result_floats();
-        return {base + 2 * most_queries_, base, base + most_queries_};
+        const int64_t padded = padded_queries(most_queries_);
+        return {base + 2 * padded, base, base + padded};
     }
     Partial part_result(int64_t part) const { return result(queue_.device.pool.n_threads() + part); }
 

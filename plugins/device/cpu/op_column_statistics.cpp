@@ -12,7 +12,7 @@ constexpr int64_t kChunk = 64;  // rows summed in f32 before they go into the f6
 void add_rows(const Kernels& kernels, const float* x, int64_t stride, int64_t n_rows, int64_t d, const float* skew,
               float* skewed, float* sums) {
     if (skew != nullptr) {
-        kernels.multiply(x, stride, skew, d, skewed, d, n_rows, d, d, false);
+        kernels.multiply(x, stride, 1, skew, d, skewed, d, n_rows, d, d, false);
         x = skewed;
         stride = d;
     }

@@ -69,7 +69,7 @@ private:
             }
         }
         const float* projection = reinterpret_cast<const float*>(a_.projection) + head * d * n_;
-        kernels.multiply(scratch, d, projection, n_, projected, n_, n_rows, d, n_, false);
+        kernels.multiply(scratch, d, 1, projection, n_, projected, n_, n_rows, d, n_, false);
         if (centred()) {
             const float* mean = reinterpret_cast<const float*>(a_.mean) + head * n_;
             for (int64_t row = 0; row < n_rows; ++row) {

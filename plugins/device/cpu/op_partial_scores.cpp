@@ -71,7 +71,7 @@ private:
     // The group's queries on the chosen columns, times the scale of scores and, for i4, of the columns.
     void project(int64_t head, float* out) const {
         const float* projection = reinterpret_cast<const float*>(a_.projection) + head * d_ * n_;
-        queue_.device.kernels.multiply(q_ + head * group_ * d_, d_, projection, n_, out, n_, group_, d_, n_, false);
+        queue_.device.kernels.multiply(q_ + head * group_ * d_, d_, 1, projection, n_, out, n_, group_, d_, n_, false);
         const float* steps = a_.type == KVP_TYPE_I4 ? reinterpret_cast<const float*>(a_.scales) + head * n_ : nullptr;
         for (int64_t i = 0; i < group_ * n_; ++i) out[i] *= a_.scale * (steps != nullptr ? steps[i % n_] : 1.0f);
     }

@@ -169,41 +169,25 @@ void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, 
 }
 
 template <typename T>
-void unpack_typed(const uint8_t* const* rows, int64_t n_rows, int64_t width, float* keys, int64_t key_stride,
-                  float* values) {
-    constexpr int64_t kSide = 16;
-    for (int64_t row = 0; row < n_rows; row += kSide) {
-        const int64_t here = n_rows - row < kSide ? n_rows - row : kSide;
-        for (int64_t i = 0; i < width; i += kSide) {
-            alignas(64) float square[kSide][kSide] = {};
-            for (int64_t j = 0; j < here; ++j) {
-                const T* key = reinterpret_cast<const T*>(rows[row + j]) + i;
-                for (int64_t c = 0; c < kSide; c += kLanes) store(load(key + c), &square[j][c]);
-            }
-            for (int64_t c = 0; c < kSide; ++c) {
-                float* line = keys + (i + c) * key_stride + row;
-                for (int64_t j = 0; j < kSide; ++j) line[j] = square[j][c];
-            }
-        }
-        for (int64_t j = 0; j < here; ++j) {
-            const T* value = reinterpret_cast<const T*>(rows[row + j]) + width;
-            float* line = values + (row + j) * width;
-            for (int64_t i = 0; i < width; i += kLanes) store(load(value + i), line + i);
-        }
+void widen_typed(const Rows& rows, int64_t width, float* out) {
+    for (int64_t row = 0; row < rows.n; ++row) {
+        const T* in = row_at<T>(rows, row);
+        prefetch_next<T>(rows, row, width);
+        for (int64_t i = 0; i < width; i += kLanes) store(load(in + i), out + row * width + i);
     }
 }
 
-void unpack_rows(RowType type, const uint8_t* const* rows, int64_t n_rows, int64_t width, float* keys,
-                 int64_t key_stride, float* values) {
-    if (type == RowType::F16) {
-        unpack_typed<hwy::float16_t>(rows, n_rows, width, keys, key_stride, values);
-    } else {
-        unpack_typed<float>(rows, n_rows, width, keys, key_stride, values);
-    }
+void widen_rows(RowType type, const Rows& rows, int64_t width, float* out) {
+    const auto run = type == RowType::F16 ? widen_typed<hwy::float16_t> : widen_typed<float>;
+    run(rows, width, out);
 }
 
-void softmax_block(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
-                   float* maxima, float* sums, float* out, int64_t out_stride, int64_t width) {
+HWY_INLINE void scale_row(float* row, float factor, int64_t width) {
+    for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(row + i), set(factor)), row + i);
+}
+
+void softmax_rows(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
+                  float* maxima, float* sums, float* out, int64_t width) {
     for (int64_t q = 0; q < n_queries; ++q) {
         float* line = scores + q * score_stride;
         for (int64_t i = visible[q]; i < n; ++i) line[i] = kNegativeInfinity;
@@ -211,24 +195,56 @@ void softmax_block(float* scores, int64_t score_stride, int64_t n_queries, const
         for (int64_t i = 0; i < n; i += kLanes) lanes = hn::Max(lanes, load(line + i));
         const float block_maximum = hn::GetLane(hn::MaxOfLanes(kF, lanes));
         const float now = block_maximum > maxima[q] ? block_maximum : maxima[q];
-        if (now == kNegativeInfinity) {  // nothing seen yet: exp(-inf - -inf) would be NaN
-            for (int64_t i = 0; i < n; ++i) line[i] = 0.0f;
-            continue;
-        }
+        const float finite = now == kNegativeInfinity ? 0.0f : now;  // -inf less -inf would be NaN
         F total = hn::Zero(kF);
         for (int64_t i = 0; i < n; i += kLanes) {
-            const F p = hn::Exp(kF, hn::Sub(load(line + i), set(now)));
+            const F p = hn::Exp(kF, hn::Sub(load(line + i), set(finite)));
             total = hn::Add(total, p);
             store(p, line + i);
         }
         float correction = 1.0f;
         if (now != maxima[q]) {
-            correction = hn::GetLane(hn::Exp(kF, set(maxima[q] - now)));
-            float* value = out + q * out_stride;
-            for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(value + i), set(correction)), value + i);
+            correction = hn::GetLane(hn::Exp(kF, set(maxima[q] - finite)));
+            scale_row(out + q * width, correction, width);
             maxima[q] = now;
         }
         sums[q] = sums[q] * correction + hn::GetLane(hn::SumOfLanes(kF, total));
+    }
+}
+
+void softmax_columns(float* scores, int64_t n_queries, const int32_t* visible, int64_t n, float* maxima, float* sums,
+                     float* out, int64_t n_out, int64_t width) {
+    const F nothing = set(kNegativeInfinity);
+    for (int64_t q = 0; q < n_queries; q += kLanes) {
+        const auto seen = hn::LoadU(kI32, visible + q);
+        const bool masked = !hn::AllTrue(kI32, hn::Gt(seen, hn::Set(kI32, static_cast<int32_t>(n - 1))));
+        F now = load(maxima + q);
+        for (int64_t i = 0; i < n; ++i) {
+            float* line = scores + i * n_queries + q;
+            F score = load(line);
+            if (masked) {
+                const auto shown = hn::Gt(seen, hn::Set(kI32, static_cast<int32_t>(i)));
+                score = hn::IfThenElse(hn::RebindMask(kF, shown), score, nothing);
+                store(score, line);
+            }
+            now = hn::Max(now, score);
+        }
+        const F finite = hn::IfThenElse(hn::Eq(now, nothing), hn::Zero(kF), now);
+        F total = hn::Zero(kF);
+        for (int64_t i = 0; i < n; ++i) {
+            float* line = scores + i * n_queries + q;
+            const F p = hn::Exp(kF, hn::Sub(load(line), finite));
+            total = hn::Add(total, p);
+            store(p, line);
+        }
+        const F correction = hn::Exp(kF, hn::Sub(load(maxima + q), finite));
+        store(hn::MulAdd(load(sums + q), correction, total), sums + q);
+        const bool moved = !hn::AllTrue(kF, hn::Eq(load(maxima + q), now));
+        store(now, maxima + q);
+        if (!moved) continue;
+        alignas(64) float factors[kLanes];
+        store(correction, factors);
+        for (int64_t i = 0; i < kLanes && q + i < n_out; ++i) scale_row(out + (q + i) * width, factors[i], width);
     }
 }
 

@@ -66,9 +66,9 @@ struct Kernels {
     // One row of x to int8: width is a multiple of 32.
     void (*quantise_row)(const float* x, int64_t width, ActivationBlock* blocks);
 
-    // c[m][n] (+)= a[m][k] b[k][n], all row-major f32 with strides in elements.
-    void (*multiply)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* c, int64_t c_stride,
-                     int64_t m, int64_t k, int64_t n, bool accumulate);
+    // c[m][n] (+)= a[m][k] b[k][n]; b and c are row-major, a has a stride a row and a step a column, in elements.
+    void (*multiply)(const float* a, int64_t a_stride, int64_t a_step, const float* b, int64_t b_stride, float* c,
+                     int64_t c_stride, int64_t m, int64_t k, int64_t n, bool accumulate);
 
     // out[q][row] = queries[q] . rows[row][0 .. width), rows of `type`.
     void (*score_rows)(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
@@ -76,14 +76,16 @@ struct Kernels {
     // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
     void (*accumulate_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
                             const Rows& rows, int64_t width, float* out, int64_t out_stride);
-    // keys[width][stride] = transposed first halves, values[n_rows][width] = second halves of rows K||V;
-    // width is a multiple of 16, stride >= n_rows, and columns up to the next multiple of 16 are zeroed.
-    void (*unpack_rows)(RowType type, const uint8_t* const* rows, int64_t n_rows, int64_t width, float* keys,
-                        int64_t key_stride, float* values);
+    // out[rows.n][width] = rows in f32; width is a multiple of 16.
+    void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
     // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
     // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16.
-    void (*softmax_block)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
-                          float* maxima, float* sums, float* out, int64_t out_stride, int64_t width);
+    void (*softmax_rows)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
+                         float* maxima, float* sums, float* out, int64_t width);
+    // The same of scores[n][n_queries] with the queries side by side: n_queries a multiple of 16, those from n_out on
+    // are padding without out.
+    void (*softmax_columns)(float* scores, int64_t n_queries, const int32_t* visible, int64_t n, float* maxima,
+                            float* sums, float* out, int64_t n_out, int64_t width);
 
     void (*rms_norm)(const float* x, const float* weight, float epsilon, float* out, int64_t n);
     void (*swiglu)(const float* gate, const float* up, float* out, int64_t n);

@@ -10,6 +10,7 @@ namespace {
 struct Matrices {
     const float* a;
     int64_t a_stride;
+    int64_t a_step;
     const float* b;
     int64_t b_stride;
     float* c;
@@ -31,7 +32,7 @@ HWY_INLINE void multiply_tile(const Matrices& in, int64_t row, int64_t column) {
         F w[V];
         for (int v = 0; v < V; ++v) w[v] = load(b + i * in.b_stride + v * kLanes);
         for (int r = 0; r < R; ++r) {
-            const F x = set(a[r * in.a_stride + i]);
+            const F x = set(a[r * in.a_stride + i * in.a_step]);
             for (int v = 0; v < V; ++v) total[r][v] = hn::MulAdd(x, w[v], total[r][v]);
         }
     }
@@ -48,17 +49,17 @@ HWY_INLINE void multiply_rows(const Matrices& in, int64_t row, int64_t m, int64_
     }
 }
 
-void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* c, int64_t c_stride, int64_t m,
-              int64_t k, int64_t n, bool accumulate) {
+void multiply(const float* a, int64_t a_stride, int64_t a_step, const float* b, int64_t b_stride, float* c,
+              int64_t c_stride, int64_t m, int64_t k, int64_t n, bool accumulate) {
     constexpr int V = Level::kMultiplyVectors;
-    const Matrices in{a, a_stride, b, b_stride, c, c_stride, k, accumulate};
+    const Matrices in{a, a_stride, a_step, b, b_stride, c, c_stride, k, accumulate};
     int64_t column = 0;
     for (; column + V * kLanes <= n; column += V * kLanes) multiply_rows<V, Level::kMultiplyRows>(in, 0, m, column);
     for (; column + kLanes <= n; column += kLanes) multiply_rows<1, Level::kMultiplyRows>(in, 0, m, column);
     for (; column < n; ++column) {
         for (int64_t row = 0; row < m; ++row) {
             float sum = accumulate ? c[row * c_stride + column] : 0.0f;
-            for (int64_t i = 0; i < k; ++i) sum += a[row * a_stride + i] * b[i * b_stride + column];
+            for (int64_t i = 0; i < k; ++i) sum += a[row * a_stride + i * a_step] * b[i * b_stride + column];
             c[row * c_stride + column] = sum;
         }
     }
