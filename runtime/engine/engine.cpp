@@ -97,6 +97,11 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.staging_pages = static_cast<uint32_t>(pipeline.integer("memory.staging_pages"));
     options.resident_share = pipeline.real("memory.resident_share");
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
+    if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
+        throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) + " tokens is too small: it needs four pages, " +
+                                           std::to_string(4 * layout.page_tokens) +
+                                           " tokens; raise pool_tokens or lower memory.page_tokens");
+    }
     store_ = std::make_unique<KvStore>(*device_, *transfers_, layout, options, strategy_->sidecars());
     runner_ = std::make_unique<StepRunner>(*device_, *program_, *store_, *transfers_, *strategy_, shape);
 }
@@ -215,8 +220,10 @@ bool Engine::step() {
     for (Running& running : running_) {
         if (running.cache != nullptr) ready.emplace_back(&running.text, running.id);
     }
-    // A pool makes room for a step by letting rows go: half of it must stay to choose from.
-    const uint64_t room = std::min(store_->max_step_tokens(), static_cast<uint64_t>(pool_rows() / 2));
+    // A pool makes room for a step by letting rows go; four pages must stay, two to choose from and two that are new.
+    const int64_t pool_room = pool_rows() - 4 * int64_t{store_->layout().page_tokens};
+    const uint64_t room = std::min(store_->max_step_tokens(),
+                                   static_cast<uint64_t>(std::max<int64_t>(store_->layout().page_tokens, pool_room)));
     const SchedulerLimits limits{program_->max_rows(), static_cast<int64_t>(std::min<uint64_t>(room, INT32_MAX)),
                                  store_->layout().page_tokens};
     const Step next = next_step(ready, limits);

@@ -78,6 +78,7 @@ public:
     const ModelShape& shape() const { return model_.shape(); }
     int64_t context() const { return context_; }
     Statistics& statistics() { return runner_->statistics(); }
+    RecallMeter& recall_meter() { return runner_->recall_meter(); }
     std::string strategy_id() const { return strategy_id_; }
     std::string strategy_summary() const { return strategy_->summary(); }
     std::map<std::string, TierReport> tiers() const;
@@ -86,7 +87,7 @@ public:
     bool in_place() const { return store_->in_place(); }
     const Device& device() const { return *device_; }
 
-    // Called before each step with the share of the running prefill that is done, 0 to 1.
+    // Called before each step of a prompt: how many of its tokens are done.
     std::function<void(int64_t done, int64_t total)> on_prefill;
 
 private:

@@ -10,10 +10,12 @@ namespace kvplane {
 struct Statistics {
     uint64_t prefill_tokens = 0;
     uint64_t decode_tokens = 0;
+    // A step that has a piece of a prompt in it counts as prefill; the others are decode steps.
     double prefill_seconds = 0;
     double decode_seconds = 0;
+    uint64_t timed_decode_tokens = 0;  // of decode steps
 
-    // Over decode steps, sequences and the layers that select: rows attended to one by one, and past rows.
+    // Over decoding rows and the layers that select: rows attended to one by one, and past rows.
     double rows_read = 0;
     double rows_past = 0;
     // Over decode steps: bytes that moved between tiers, and the KV's bytes.
@@ -29,7 +31,9 @@ struct Statistics {
     double prefill_rate() const {
         return prefill_seconds > 0 ? static_cast<double>(prefill_tokens) / prefill_seconds : 0;
     }
-    double decode_rate() const { return decode_seconds > 0 ? static_cast<double>(decode_tokens) / decode_seconds : 0; }
+    double decode_rate() const {
+        return decode_seconds > 0 ? static_cast<double>(timed_decode_tokens) / decode_seconds : 0;
+    }
 };
 
 }  // namespace kvplane

@@ -74,8 +74,8 @@ void StepRunner::begin(const Step& step, std::span<const Sequence> sequences) {
     device_.upload(positions_.address(), step.positions.data(), bytes);
 }
 
-// A pool's rows stay within its limit: the oldest page but one, of complete ones the last that is no longer recent, takes
-// the places of victims until the step's rows fit.
+// A pool's rows stay within its limit: the rows of the last complete page but one, which are no longer recent, take the
+// places of victims, and again, until the step's rows fit.
 void StepRunner::make_room_in_pools() {
     if (strategy_.pool_tokens() == 0) return;
     const int64_t page_tokens = store_.layout().page_tokens;
@@ -176,7 +176,10 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         const kvp_kv_sequence& part = parts_[i].abi;
         if (part.phase == KVP_PHASE_DECODE) {
             statistics_.decode_tokens += static_cast<uint64_t>(part.n_rows);
-            statistics_.kv_bytes += static_cast<double>(part.n_cached) * token_bytes;
+            if (!prefill) {
+                statistics_.timed_decode_tokens += static_cast<uint64_t>(part.n_rows);
+                statistics_.kv_bytes += static_cast<double>(part.n_cached) * token_bytes;
+            }
         } else {
             statistics_.prefill_tokens += static_cast<uint64_t>(part.n_rows);
         }
@@ -219,7 +222,10 @@ void StepRunner::attend(uint32_t layer) {
     std::vector<const kvp_attention_item*> pointers;
     for (size_t i = 0; i < parts_.size(); ++i) {
         CachedPart& part = parts_[i];
-        if (part.abi.phase == KVP_PHASE_DECODE) selections_.push_back({i, layer, part.segments});
+        if (part.abi.phase == KVP_PHASE_DECODE) {
+            selections_.push_back({i, layer, part.segments});
+            if (recall_meter_.is_due(number_)) measure_recall(part, layer);
+        }
         const auto item = [&](std::span<const kvp_segment* const> read, bool merge) {
             rows[i] = store_.rows(*part.cache, layer);
             kvp_attention_item made{};
@@ -247,6 +253,15 @@ void StepRunner::attend(uint32_t layer) {
         }
     }
     if (!pointers.empty()) attend_items(pointers);
+}
+
+void StepRunner::measure_recall(const CachedPart& part, uint32_t layer) {
+    const bool selects = strategy_.dense_layers() < n_layers_;
+    if (!device_.reads_host_memory() || (selects && layer < strategy_.dense_layers())) return;
+    std::vector<float> query(static_cast<size_t>(query_.columns()));
+    const Tensor row = query_.rows(part.abi.row_begin, 1);
+    device_.download(query.data(), row.address(), query.size() * sizeof(float));
+    recall_meter_.measure(store_, part, layer, query, scale_);
 }
 
 void StepRunner::count_selections() {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/recall_meter.h"
 #include "engine/statistics.h"
 #include "engine/strategy.h"
 #include "graph/program.h"
@@ -35,6 +36,7 @@ public:
     void observe(Observe observe) { observe_ = std::move(observe); }
 
     Statistics& statistics() { return statistics_; }
+    RecallMeter& recall_meter() { return recall_meter_; }
 
 private:
     // What a decoding sequence attended to in a layer; counted when the step is over.
@@ -51,6 +53,7 @@ private:
     void attend(uint32_t layer);
     void attend_items(std::span<const kvp_attention_item* const> items);
     void count_selections();
+    void measure_recall(const CachedPart& part, uint32_t layer);
     void make_logits(std::span<const int64_t> rows,
                      const std::function<void(int64_t row, std::span<float> logits)>& on_logits);
 
@@ -70,6 +73,7 @@ private:
     Buffer key_before_rope_;
     Observe observe_;
     Statistics statistics_;
+    RecallMeter recall_meter_;
 
     // Of the step at hand.
     uint64_t number_ = 0;

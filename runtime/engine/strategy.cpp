@@ -149,9 +149,10 @@ Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const M
 
     const ModelShape& shape = model.shape();
     const Graph& graph = program.graph();
-    kvp_kv_model described{};
+    architecture_ = shape.architecture;
+    kvp_kv_model& described = described_;
     described.head.struct_size = sizeof(described);
-    described.architecture = {shape.architecture.data(), shape.architecture.size()};
+    described.architecture = {architecture_.data(), architecture_.size()};
     described.fingerprint = setting.fingerprint;
     described.n_layers = shape.layers;
     described.n_heads = shape.heads;

@@ -85,6 +85,8 @@ private:
     Explain explain_;
     Device& device_;
     kvp_kv_core core_{};
+    kvp_kv_model described_{};  // as long as the instance
+    std::string architecture_;
     kvp_kv_instance* instance_ = nullptr;
     const kvp_kv_needs* needs_ = nullptr;
     std::vector<Buffer> constants_;

@@ -1,9 +1,25 @@
 // Llama and everything shaped like it (Llama 2/3, SmolLM2, Mistral): RMS norm, rotary positions, grouped queries, SwiGLU.
+#include "base/error.h"
 #include "graph/graph.h"
 
 namespace kvplane {
 
+namespace {
+
+// Files of this architecture may add biases; a graph that left them out would compute something else.
+void refuse_biases(const Model& model) {
+    for (const TensorView& tensor : model.tensors()) {
+        if (tensor.name.starts_with("blk.") && tensor.name.ends_with(".bias")) {
+            throw Error(ErrorKind::model, model.file().path() + ": tensor " + std::string(tensor.name) +
+                                              ": a Llama with biases is not supported yet; use a file without");
+        }
+    }
+}
+
+}  // namespace
+
 Graph build_llama_graph(const Model& model, const GraphOptions& options) {
+    refuse_biases(model);
     const ModelShape& shape = model.shape();
     const int64_t query_width = int64_t{shape.heads} * shape.head_size;
     const int64_t key_width = int64_t{shape.kv_heads} * shape.head_size;

@@ -118,7 +118,7 @@ fs::path PluginLoader::find_by_id(const std::string& id, std::string_view kind) 
     std::vector<std::string> places;
     for (const SearchFolder& folder : folders_) places.push_back(folder.path.string() + " (" + folder.origin + ")");
     const std::string near = nearest(id, ids);
-    refuse("no " + std::string(kind) + " plugin of this id" + refused +
+    refuse("no " + std::string(kind) + (kind.empty() ? "" : " ") + "plugin of this id" + refused +
            (near.empty() ? "" : "; did you mean \"" + near + "\"?") + (ids.empty() ? "" : "; there are: " + join(ids)) +
            "; searched: " + join(places));
 }

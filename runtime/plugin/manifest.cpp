@@ -59,7 +59,7 @@ void parse_abi(const std::string& text, Manifest& manifest) {
 }  // namespace
 
 bool Manifest::serves(std::string_view kind) const {
-    return std::ranges::find(kinds, kind) != kinds.end();
+    return kind.empty() || std::ranges::find(kinds, kind) != kinds.end();
 }
 
 Manifest parse_manifest(std::string_view text) {

@@ -21,7 +21,7 @@ struct Manifest {
     std::vector<std::string> gpu;
     std::string sanitizer = "none";
 
-    bool serves(std::string_view kind) const;
+    bool serves(std::string_view kind) const;  // empty: whatever kind
 };
 
 // Throws Error(plugin), whose text is the reason alone.

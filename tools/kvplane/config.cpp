@@ -31,14 +31,15 @@ int check(const ConfigOptions& options) {
 
 void print_rows(const Pipeline& pipeline) {
     const std::vector<ExplainRow> rows = pipeline.explain();
-    size_t key_width = 0, value_width = 0;
+    size_t key_width = 0, value_width = 0, origin_width = 0;
     for (const ExplainRow& row : rows) {
         key_width = std::max(key_width, row.key.size());
         value_width = std::max(value_width, std::min<size_t>(row.value.size(), 24));
+        origin_width = std::max(origin_width, row.origin.size());
     }
     for (const ExplainRow& row : rows) {
         std::cout << std::left << std::setw(static_cast<int>(key_width)) << row.key << "  "
-                  << std::setw(static_cast<int>(value_width)) << row.value << "  " << std::setw(24) << row.origin << "  "
+                  << std::setw(static_cast<int>(value_width)) << row.value << "  " << std::setw(static_cast<int>(origin_width)) << row.origin << "  "
                   << row.doc << (row.unit.empty() ? "" : " (" + row.unit + ")") << "\n";
     }
 }

@@ -19,6 +19,7 @@ struct PerplexityOptions {
     int64_t context = 2048;
     int64_t prompt = 0;
     int64_t windows = 0;
+    int64_t recall_every = 64;
     bool json = false;
 };
 
@@ -34,6 +35,7 @@ double loss(std::span<const float> logits, int32_t token) {
 int perplexity(const PerplexityOptions& options) {
     Session session = open_session(options.model, 1, options.context);
     Engine& engine = *session.engine;
+    engine.recall_meter().set_every(static_cast<uint64_t>(options.recall_every));
     const std::vector<int32_t> ids = session.tokenizer->encode(read_text_file(options.text), false);
     const auto in_text = static_cast<int64_t>(ids.size()) / options.context;
     if (in_text == 0) {
@@ -79,12 +81,16 @@ int perplexity(const PerplexityOptions& options) {
                                          {"prefill_tokens_per_second", engine.statistics().prefill_rate()},
                                          {"decode_tokens_per_second", engine.statistics().decode_rate()}};
         report.update(memory_report(engine));
+        report["kv"]["recall"] = engine.recall_meter().recall();
+        report["kv"]["kept_attention_mass"] = engine.recall_meter().kept_mass();
+        report["kv"]["recall_samples"] = engine.recall_meter().samples();
         print_json(std::move(report));
     } else {
         const Statistics& statistics = engine.statistics();
         std::cout << std::fixed << "perplexity " << std::setprecision(4) << result << " over " << count << " tokens of "
                   << windows << " windows; KV read " << std::setprecision(2) << 100 * statistics.share_read()
-                  << " %, moved " << 100 * statistics.share_moved() << " %; " << engine.strategy_summary() << "\n";
+                  << " %, moved " << 100 * statistics.share_moved() << " %, recall " << 100 * engine.recall_meter().recall()
+                  << " %, attention mass kept " << 100 * engine.recall_meter().kept_mass() << " %; " << engine.strategy_summary() << "\n";
     }
     return 0;
 }
@@ -102,6 +108,9 @@ void add_eval(CLI::App& app, Action& action) {
     command->add_option("--prompt", options->prompt, "tokens of a window that are a prompt; 0: all, and all rows count")
         ->check(CLI::Range(0, 1 << 24));
     command->add_option("--windows", options->windows, "how many windows from the start; 0: all of the text")
+        ->check(CLI::Range(0, 1 << 24));
+    command->add_option("--recall-every", options->recall_every,
+                        "compare with dense attention at every Nth decode step (recall, attention mass kept); 0: never")
         ->check(CLI::Range(0, 1 << 24));
     command->add_flag("--json", options->json, "one JSON object on standard output");
     command->callback([options, &action] { action = [options] { return perplexity(*options); }; });

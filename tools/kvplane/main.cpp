@@ -4,11 +4,43 @@
 
 #include "base/error.h"
 #include "command.h"
+#include "config/suggest.h"
 #include "kvplane/base.h"
 #include "observe/terminal.h"
 #include "signals.h"
 
 namespace {
+
+// CLI11 would say no more than that a command is missing.
+void refuse_unknown_command(const CLI::App& app) {
+    const CLI::App* chosen = &app;
+    while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+    const std::vector<std::string> unknown = chosen->remaining();
+    const std::vector<const CLI::App*> commands = chosen->get_subcommands([](const CLI::App*) { return true; });
+    if (unknown.empty() || commands.empty()) return;
+    std::vector<std::string> names;
+    std::string list;
+    for (const CLI::App* command : commands) {
+        names.push_back(command->get_name());
+        list += (list.empty() ? "" : ", ") + command->get_name();
+    }
+    const std::string near = kvplane::nearest(unknown.front(), names);
+    throw kvplane::Error(kvplane::ErrorKind::usage, "no command \"" + unknown.front() + "\"" +
+                                                        (near.empty() ? "" : "; did you mean \"" + near + "\"?") +
+                                                        "; there are: " + list);
+}
+
+int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
+    app.exit(error);
+    return static_cast<int>(kvplane::ErrorKind::usage);
+}
+
+// A result that did not get out is a failure, whatever the command thinks of it.
+int end(int code) {
+    if (std::cout.flush()) return code;
+    throw kvplane::Error(kvplane::ErrorKind::runtime,
+                         "cannot write to standard output; is it closed, or its disk full?");
+}
 
 int run(int argc, char** argv) {
     using namespace kvplane;
@@ -28,10 +60,15 @@ int run(int argc, char** argv) {
     tool::add_exit_codes(app, action);
     try {
         app.parse(argc, argv);
+    } catch (const CLI::RequiredError& error) {
+        refuse_unknown_command(app);
+        return wrong_usage(app, error);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::usage);
+        if (error.get_exit_code() != 0) return wrong_usage(app, error);
+        app.exit(error);  // help or version, on standard output
+        return end(0);
     }
-    return action();
+    return end(action());
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // kvplane run: answers one prompt.
+#include <array>
+#include <charconv>
 #include <iomanip>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "api/answer.h"
@@ -45,6 +48,12 @@ Prompt read_prompt(const RunOptions& options) {
         prompt.text = options.prompt_file.empty() ? options.prompt : read_text_file(options.prompt_file);
     }
     return prompt;
+}
+
+// std::to_string keeps six digits after the point and no more.
+std::string shortest(double number) {
+    std::array<char, 32> text{};
+    return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }
 
 std::string percent(double share) {
@@ -96,7 +105,7 @@ nlohmann::ordered_json report(Session& session, const Answer& made) {
 
 int run(RunOptions options) {
     if (options.temperature >= 0) {
-        options.model.pipeline.overrides.push_back("sample.temperature=" + std::to_string(options.temperature));
+        options.model.pipeline.overrides.push_back("sample.temperature=" + shortest(options.temperature));
     }
     if (options.seed >= 0) options.model.pipeline.overrides.push_back("sample.seed=" + std::to_string(options.seed));
     const Prompt prompt = read_prompt(options);

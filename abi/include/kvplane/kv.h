@@ -72,8 +72,8 @@ typedef struct kvp_kv_evidence {
     const kvp_tensor* positions;         /* i32[n], always there */
 } kvp_kv_evidence;
 
-/* Sidecars: data of the strategy beside the KV, in device memory, zeroed when new. The core grows, forks, truncates,
- * moves and saves them with the rows that they describe. One block per layer and sequence:
+/* Sidecars: data of the strategy beside the KV, in device memory, zeroed when new. The core allocates them for the
+ * longest that the sequence may grow to and moves them with the rows that they describe. One block per layer and sequence:
  *   TOKEN     [n_kv_heads][capacity][n_bytes], capacity in rows      PAGE  the same, capacity in pages
  *   KV_HEAD   [n_kv_heads][n_bytes]                                  LAYER [n_bytes] */
 enum { KVP_SIDECAR_TOKEN = 1, KVP_SIDECAR_PAGE = 2, KVP_SIDECAR_KV_HEAD = 3, KVP_SIDECAR_LAYER = 4 };
@@ -192,8 +192,8 @@ typedef struct kvp_kv_core {
     kvp_status (*fetch)(kvp_kv_call* call, uint32_t sequence, uint32_t layer, const kvp_segment* segment,
                         uint64_t* ticket);
 
-    /* attn_plan only: adds a segment to what attention of this sequence reads. Segments are disjoint and their union holds
-     * the step's own rows; the core checks the latter.
+    /* attn_plan only: adds a segment to what attention of this sequence reads. Segments are disjoint; one causal RANGE
+     * among them ends with the step's last row and begins at or before its first, which the core checks.
      * thread: serial: engine
      * blocks: no
      * owns: copied; memory behind addresses until the queue has passed
@@ -286,8 +286,9 @@ typedef struct kvp_kv {
     kvp_status (*prefill_end)(kvp_kv_instance* instance, kvp_kv_call* call, const kvp_kv_step* step, uint32_t sequence);
     kvp_status (*step_end)(kvp_kv_instance* instance, kvp_kv_call* call, const kvp_kv_step* step);
 
-    /* A full pool (pool_tokens): choose victims. The core copies the oldest complete page outside the protected tail over
-     * them, KV and TOKEN sidecars alike, and calls rows_replaced with the same struct when it has.
+    /* A full pool (pool_tokens): choose victims. The core copies the page that starts at candidates_end over them, KV and
+     * TOKEN sidecars alike, and takes that page out: rows and PAGE sidecars behind it move down by n_rows. Then it calls
+     * rows_replaced with the same struct. That page is the last complete one but one, so that the newest stay.
      * thread: serial: engine
      * blocks: no
      * owns: borrowed
@@ -297,8 +298,8 @@ typedef struct kvp_kv {
     kvp_status (*rows_replaced)(kvp_kv_instance* instance, kvp_kv_call* call, const kvp_kv_step* step,
                                 const kvp_kv_eviction* eviction);
 
-    /* What the selection of the last step was, for statistics and for pools that count uses: called by the core with a
-     * host copy one step late, index ascending i32[n_kv_heads][n_rows] a layer.
+    /* What a decoding sequence selected in a layer (ROW_LIST), for pools that count uses: a host copy, at the end of the
+     * step, before step_end; index ascending i32[n_kv_heads][index_stride].
      * thread: serial: engine
      * blocks: no
      * owns: borrowed

@@ -12,6 +12,7 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     const auto& arguments = structure<kvp_kv_write_arguments>(pointer, "the argument struct of kv_write");
     const Matrix<float> k = operands.f32(0, "k");
     const Matrix<float> v = operands.f32(1, "v", k.rows, k.columns);
+    if (arguments.n_items > 0 && arguments.items == nullptr) invalid("kv_write has no items");
     for (uint32_t i = 0; i < arguments.n_items; ++i) {
         const auto& item = structure<kvp_kv_write_item>(arguments.items[i], "an item of kv_write");
         const CachedRows rows(item.rows);

@@ -43,7 +43,8 @@ void pack_quantised_row(const Weights& weights, int64_t row, uint8_t* panel, int
 
 template <typename T>
 void scatter_row(const T* row, int64_t n, uint8_t* panel, int64_t lane) {
-    for (int64_t i = 0; i < n; ++i) std::memcpy(panel + (i * kPanelRows + lane) * sizeof(T), row + i, sizeof(T));
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < n; ++i) std::memcpy(panel + (i * kPanelRows + lane) * kBytes, row + i, sizeof(T));
 }
 
 }  // namespace

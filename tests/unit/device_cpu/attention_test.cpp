@@ -264,7 +264,7 @@ TEST_P(CpuAttention, adds_virtual_rows_with_bias_and_never_reads_those_left_out)
     cached.fill(16);
     auto virtual_rows = random_floats(2 * 6 * 32, 17);
     std::vector<float> bias = {0.0f, 4.0f, -INFINITY, 1.5f, 2.0f, 9.0f, -INFINITY, -1.0f, -2.0f, 0.5f, 2.0f, 9.0f};
-    for (int i = 0; i < 32; ++i) virtual_rows[2 * 32 + i] = NAN;
+    for (size_t i = 0; i < 32; ++i) virtual_rows[2 * 32 + i] = NAN;
     auto segment = structure<kvp_segment>();
     segment.form = KVP_SEGMENT_VIRTUAL;
     segment.virtual_rows = address_of(virtual_rows);

@@ -112,13 +112,13 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                 for (int64_t g = 0; g < 2; ++g) {
                     std::vector<std::vector<double>> raw(3, std::vector<double>(kTokens - 1));
                     double slack = 2e-5;  // and what quantised keys may round away
-                    for (int64_t h = 0; h < 3; ++h) {
+                    for (size_t h = 0; h < 3; ++h) {
                         std::vector<double> projected(n);
                         double total = 0;
                         for (uint32_t j = 0; j < n; ++j) {
                             for (int64_t i = 0; i < d; ++i)
                                 projected[j] +=
-                                    q[static_cast<size_t>((6 + g * 3 + h) * d + i)] *
+                                    q[static_cast<size_t>((6 + g * 3 + static_cast<int64_t>(h)) * d + i)] *
                                     static_cast<double>(projection[static_cast<size_t>((g * d + i) * n + j)]);
                             total += std::abs(projected[j]);
                         }
