@@ -12,5 +12,6 @@ function(kvplane_add_plugin name)
   set_target_properties(${name} PROPERTIES
     PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${KVPLANE_PLUGIN_DIR}
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/abi/sdk/plugin.map)
+  add_dependencies(product ${name})
   install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kvplane)
 endfunction()

@@ -12,7 +12,7 @@ namespace kvplane {
 
 struct Prompt {
     std::string text;
-    bool chat = false;  // the text is a user's message: it goes into the model's chat template
+    bool chat = false;                        // the text is a user's message: it goes into the model's chat template
     std::optional<std::vector<int32_t>> ids;  // instead of the text
 };
 

@@ -127,10 +127,10 @@ kvp_result generate(Session& session, const kvp_request* request, kvp_text_fn on
 kvp_status kvp_engine_open(const kvp_engine_options* options, kvp_engine** engine) {
     using namespace kvplane;
     return guarded([&] {
-        require(options != nullptr && options->head.struct_size > sizeof(kvp_head),
-                "kvp_engine_open: options is NULL or has no head; start it with KVP_HEAD(kvp_engine_options)");
         require(engine != nullptr, "kvp_engine_open: engine is NULL, there is no place to put it");
         *engine = nullptr;
+        require(options != nullptr && options->head.struct_size > sizeof(kvp_head),
+                "kvp_engine_open: options is NULL or has no head; start it with KVP_HEAD(kvp_engine_options)");
         *engine = new kvp_engine{open_session(load_pipeline(options), {1, 0})};
     });
 }
@@ -150,6 +150,10 @@ kvp_status kvp_engine_generate(kvp_engine* engine, const kvp_request* request, k
     });
 }
 
-const char* kvp_last_error(void) { return kvplane::last_error.c_str(); }
+const char* kvp_last_error(void) {
+    return kvplane::last_error.c_str();
+}
 
-const char* kvp_version(void) { return KVPLANE_VERSION; }
+const char* kvp_version(void) {
+    return KVPLANE_VERSION;
+}

@@ -77,6 +77,12 @@ public:
         }
     }
 
+    void wait_for_errors(const std::string& part) {
+        while (result_.errors.find(part) == std::string::npos) {
+            if (!read_some()) throw std::runtime_error("it ended without \"" + part + "\": " + result_.errors);
+        }
+    }
+
     // The reading end goes away, as that of `kvplane run | head -1`.
     void close_output() {
         if (output_ >= 0) close(output_);

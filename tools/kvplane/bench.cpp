@@ -86,7 +86,8 @@ Result measure_decode(Engine& engine, const Cell& cell, int64_t repeats) {
     std::vector<uint64_t> ids;
     for (int64_t i = 0; i < cell.sequences; ++i) {
         const int64_t new_tokens = 1 + warm_up + repeats * cell.tokens;
-        ids.push_back(engine.submit(random_request(engine, std::max<int64_t>(1, cell.depth), new_tokens, static_cast<uint32_t>(i + 1))));
+        ids.push_back(engine.submit(
+            random_request(engine, std::max<int64_t>(1, cell.depth), new_tokens, static_cast<uint32_t>(i + 1))));
     }
     const uint64_t prompts = static_cast<uint64_t>(cell.sequences * std::max<int64_t>(1, cell.depth));
     const uint64_t before = engine.statistics().prefill_tokens;
@@ -126,7 +127,11 @@ int bench(const BenchOptions& options) {
         const size_t n = result.rates.size();
         const double median = n % 2 == 1 ? result.rates[n / 2] : (result.rates[n / 2 - 1] + result.rates[n / 2]) / 2;
         if (options.json) {
-            rows.push_back({{"cell", cell.name}, {"median", median}, {"min", result.rates.front()}, {"max", result.rates.back()}, {"runs", n}});
+            rows.push_back({{"cell", cell.name},
+                            {"median", median},
+                            {"min", result.rates.front()},
+                            {"max", result.rates.back()},
+                            {"runs", n}});
         } else {
             std::cout << std::fixed << std::setprecision(1) << "| " << cell.name << " | " << median << " | "
                       << result.rates.front() << " | " << result.rates.back() << " | " << n << " |" << std::endl;

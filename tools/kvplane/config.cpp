@@ -39,15 +39,17 @@ void print_rows(const Pipeline& pipeline) {
     }
     for (const ExplainRow& row : rows) {
         std::cout << std::left << std::setw(static_cast<int>(key_width)) << row.key << "  "
-                  << std::setw(static_cast<int>(value_width)) << row.value << "  " << std::setw(static_cast<int>(origin_width)) << row.origin << "  "
-                  << row.doc << (row.unit.empty() ? "" : " (" + row.unit + ")") << "\n";
+                  << std::setw(static_cast<int>(value_width)) << row.value << "  "
+                  << std::setw(static_cast<int>(origin_width)) << row.origin << "  " << row.doc
+                  << (row.unit.empty() ? "" : " (" + row.unit + ")") << "\n";
     }
 }
 
 void print_reports(const std::vector<ComponentReport>& reports) {
     for (const ComponentReport& report : reports) {
-        std::cout << "\n" << report.slot << " \"" << report.wanted << "\": "
-                  << (report.loaded ? "taken, " + report.path : "not taken") << "\n";
+        std::cout << "\n"
+                  << report.slot << " \"" << report.wanted
+                  << "\": " << (report.loaded ? "taken, " + report.path : "not taken") << "\n";
         for (const LoadStep& step : report.steps) {
             std::cout << "  " << std::left << std::setw(12) << step.name << (step.ok ? "ok  " : "NO  ")
                       << static_cast<double>(step.ns) / 1e6 << " ms" << (step.reason.empty() ? "" : "  " + step.reason)
@@ -60,7 +62,8 @@ nlohmann::ordered_json report_json(const Pipeline& pipeline, const std::vector<C
     using json = nlohmann::ordered_json;
     json values = json::array();
     for (const ExplainRow& row : pipeline.explain()) {
-        values.push_back({{"key", row.key}, {"value", row.value}, {"origin", row.origin}, {"unit", row.unit}, {"doc", row.doc}});
+        values.push_back(
+            {{"key", row.key}, {"value", row.value}, {"origin", row.origin}, {"unit", row.unit}, {"doc", row.doc}});
     }
     json plugins = json::array();
     for (const ComponentReport& report : reports) {

@@ -82,7 +82,8 @@ std::string statistics_line(Session& session, const Answer& made) {
         line << "; " << name << " " << mebibytes(tier.peak_bytes) << " of " << mebibytes(tier.budget_bytes);
     }
     line << "; sidecars " << mebibytes(engine.peak_sidecar_bytes());
-    for (const auto& [direction, totals] : engine.transfers()) line << "; " << direction << " " << mebibytes(totals.bytes);
+    for (const auto& [direction, totals] : engine.transfers())
+        line << "; " << direction << " " << mebibytes(totals.bytes);
     line << "; " << engine.strategy_summary() << "]\n";
     return line.str();
 }
@@ -144,11 +145,13 @@ void add_run(CLI::App& app, Action& action) {
     auto* source = command->add_option_group("prompt");
     source->add_option("--prompt", options->prompt, "the prompt; special tokens in it count as such");
     source->add_option("--prompt-file", options->prompt_file, "file that holds the prompt");
-    source->add_option("--prompt-ids-file", options->ids_file, "file that holds the prompt as a JSON array of token ids");
+    source->add_option("--prompt-ids-file", options->ids_file,
+                       "file that holds the prompt as a JSON array of token ids");
     source->require_option(1);
     command->add_flag("--chat", options->chat, "the prompt is a user's message: put it into the model's chat template");
     command->add_option("-n,--max-tokens", options->max_tokens, "most new tokens")->check(CLI::Range(1, 1 << 30));
-    command->add_option("--temperature", options->temperature, "stands for sample.temperature")->check(CLI::Range(0.0, 5.0));
+    command->add_option("--temperature", options->temperature, "stands for sample.temperature")
+        ->check(CLI::Range(0.0, 5.0));
     command->add_option("--seed", options->seed, "stands for sample.seed")->check(CLI::NonNegativeNumber);
     command->add_flag("--ignore-end", options->ignore_end, "go on after the model ends its answer");
     command->add_flag("--json", options->json, "one JSON object on standard output");

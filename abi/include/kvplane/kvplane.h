@@ -6,7 +6,11 @@
  *   if (kvp_engine_open(&options, &engine) != KVP_OK) puts(kvp_last_error());
  *   ... kvp_engine_generate(engine, &request, on_text, NULL, &result); kvp_engine_close(engine);
  *
- * One engine is used by one thread at a time; several engines by several. C strings here are NUL-terminated. */
+ * One engine is used by one thread at a time; several engines by several. C strings here are NUL-terminated.
+ * Plugins are looked for in plugins.path, in KVPLANE_PLUGIN_PATH and in the folder kvplane/ beside the library.
+ * A failure is KVP_ERROR_INVALID for an argument, the pipeline or a request, KVP_ERROR_CORRUPT for the model file,
+ * KVP_ERROR_VERSION for a plugin that cannot be used, KVP_ERROR_MEMORY for what does not fit, KVP_ERROR_INTERNAL for
+ * what went wrong while running; kvp_last_error() tells what and what to do. */
 #ifndef KVPLANE_KVPLANE_H_
 #define KVPLANE_KVPLANE_H_
 
@@ -25,7 +29,7 @@ typedef struct kvp_engine_options {
 typedef struct kvp_request {
     kvp_head head;
     const char* prompt;
-    uint64_t max_tokens;
+    uint64_t max_tokens; /* most new tokens; 0: as many as the context holds */
     uint32_t chat; /* 1: the prompt is a user's message, put into the model's chat template; 0: raw text */
     uint32_t reserved0;
 } kvp_request;

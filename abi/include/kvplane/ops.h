@@ -83,7 +83,8 @@ typedef struct kvp_kv_write_arguments {
  * `page_tokens` tokens or rows, ascending, i32[n_kv_heads][index_stride], of which the first count[kv_head] are valid.
  * VIRTUAL: not cached rows but an array [n_kv_heads][virtual_stride] of rows K||V of `virtual_type`, the first
  * `virtual_count` of each head, with an optional bias f32[n_kv_heads][virtual_stride] that is added to the scaled score
- * (-inf: left out). CAUSAL: a query at cached row p sees only rows <= p. The bounds hold for lists as well. */
+ * (-inf: left out). CAUSAL: a query at cached row p sees only rows <= p. A list with end > 0 leaves out rows outside
+ * [begin, end): a page that is not full yet needs that or CAUSAL. */
 enum { KVP_SEGMENT_RANGE = 1, KVP_SEGMENT_PAGE_LIST = 2, KVP_SEGMENT_ROW_LIST = 3, KVP_SEGMENT_VIRTUAL = 4 };
 enum { KVP_SEGMENT_CAUSAL = 1u << 0 };
 
@@ -218,7 +219,7 @@ enum {
     KVP_SELECT_PER_HEAD = 1u << 1 /* each KV head its own count, not the heads' mean */
 };
 
-/* count = mean over KV heads of #{score > -alpha} rounded down (fixed_share >= 0: that share of n_tokens instead), at
+/* count = mean over KV heads of #{score >= -alpha}, or > with STRICT, rounded down (fixed_share >= 0: that share of n_tokens instead), at
  * least min_count, at most floor(max_share * n_tokens), at least 1. Then the `count` best rows of each KV head outside
  * [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index i32[G][index_stride]; how many there are to
  * counts i32[G]. Ties: lower row. alpha may be infinite. */

@@ -78,7 +78,7 @@ protected:
         return path(name);
     }
     std::string write(const std::string& name, const Bytes& bytes) const {
-        return write(name, std::string(bytes.begin(), bytes.end()));
+        return write(name, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     }
 
 private:

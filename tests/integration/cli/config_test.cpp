@@ -1,0 +1,118 @@
+// kvplane config, and what becomes of pipelines that are wrong.
+#include "command_line.h"
+
+namespace kvplane::test {
+
+class Config : public CommandLine {
+protected:
+    std::string pipeline(const std::string& text) const { return write("pipeline.toml", text); }
+
+    // `run` and `config check` refuse it alike, before any model is looked at.
+    void expect_rejected(const Arguments& more, const Arguments& parts, const Arguments& environment = {}) const {
+        for (Arguments command :
+             {Arguments{"config", "check"}, Arguments{"run", "-m", path("no-such-model"), "--prompt", "x"}}) {
+            command.insert(command.end(), more.begin(), more.end());
+            expect_refusal(command, 3, parts, environment);
+        }
+    }
+};
+
+TEST_F(Config, check_says_which_plugins_a_pipeline_takes) {
+    EXPECT_EQ(output({"config", "check", "-p", config_file("infinigen.toml")}),
+              "ok: device cpu, kv infinigen, transfer memcpy\n");
+    EXPECT_EQ(json({"config", "check", "-p", config_file("dense.toml")}).at("ok"), true);
+}
+
+TEST_F(Config, every_pipeline_of_the_tree_is_right_and_runs) {
+    int found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(config_file(""))) {
+        if (entry.path().extension() != ".toml") continue;
+        ++found;
+        output({"config", "check", "-p", entry.path()});
+        const auto report = json({"run", "-p", entry.path(), "-m", small_model, "--prompt", "The cat sat", "-n", "8"});
+        EXPECT_EQ(report.at("generated_tokens"), 8) << entry.path();
+    }
+    EXPECT_GE(found, 3);
+}
+
+TEST_F(Config, explain_tells_the_origin_of_every_value_and_the_steps_of_every_plugin) {
+    const std::string file = pipeline("[kv]\nplugin = \"infinigen\"\n\n[kv.infinigen]\n  alpha = 3\n");
+    const Arguments arguments = {"config", "explain", "-p", file, "--set", "memory.page_tokens=32"};
+    const Arguments environment = {"KVPLANE_SAMPLE_SEED=4"};
+    std::map<std::string, std::pair<std::string, std::string>> values;
+    const auto report = json(arguments, environment);
+    for (const auto& row : report.at("values")) values[row.at("key")] = {row.at("value"), row.at("origin")};
+    const auto is = [&](const char* key, const std::string& value, const std::string& origin) {
+        EXPECT_EQ(values[key], std::pair(value, origin)) << key;
+    };
+    is("kv.plugin", "\"infinigen\"", file + ":2:10");
+    is("kv.infinigen.alpha", "3.0", file + ":5:11");
+    is("sample.seed", "4", "env KVPLANE_SAMPLE_SEED");
+    is("memory.page_tokens", "32", "--set memory.page_tokens=32");
+    is("transfer.plugin", "\"memcpy\"", "default");
+
+    ASSERT_EQ(report.at("plugins").size(), 3u);
+    for (const auto& plugin : report.at("plugins")) {
+        EXPECT_EQ(plugin.at("taken"), true);
+        std::vector<std::string> steps;
+        for (const auto& step : plugin.at("steps")) {
+            steps.push_back(step.at("step"));
+            EXPECT_EQ(step.at("ok"), true);
+        }
+        EXPECT_EQ(steps, Arguments({"resolve", "check file", "read note", "open", "query", "validate"}));
+    }
+
+    const std::string text = output(arguments, environment);
+    for (const std::string& part :
+         {file + ":2:10", std::string("env KVPLANE_SAMPLE_SEED"), std::string("--set memory.page_tokens=32"),
+          std::string("kv \"infinigen\": taken, ")}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    }
+}
+
+TEST_F(Config, explain_shows_why_a_plugin_was_not_taken) {
+    const Arguments arguments = {"config", "explain", "--json", "--set", "kv.plugin=absent"};
+    const ProgramResult alone = run(arguments);
+    EXPECT_EQ(alone.exit_code, 5);
+    const auto report = nlohmann::json::parse(alone.output);
+    const auto& plugin = report.at("plugins").at(1);
+    EXPECT_EQ(plugin.at("slot"), "kv");
+    EXPECT_EQ(plugin.at("taken"), false);
+    EXPECT_EQ(plugin.at("steps").at(0).at("ok"), false);
+    EXPECT_TRUE(plugin.at("steps").at(0).at("reason").get<std::string>().starts_with("no kv plugin of this id"));
+
+    Arguments with_fallback = {"config", "explain", "-p",
+                               pipeline("[kv]\nplugin = \"absent\"\nfallback = [\"dense\"]\n")};
+    const auto second = json(with_fallback).at("plugins").at(2);
+    EXPECT_EQ(second.at("wanted"), "dense");
+    EXPECT_EQ(second.at("taken"), true);
+}
+
+TEST_F(Config, an_unknown_key_is_named_with_its_place_and_the_nearest_one) {
+    const std::string file = pipeline("[kv]\nplugin = \"dense\"\n[memory]\npage_tokns = 64\n");
+    expect_rejected({"-p", file}, {file + ":4:1: unknown key memory.page_tokns", "nearest: memory.page_tokens"});
+    expect_rejected({"--set", "kv.plugn=dense"}, {"--set kv.plugn=dense: unknown key kv.plugn", "nearest: kv.plugin"});
+    const std::string in_plugin = pipeline("[kv]\nplugin = \"infinigen\"\n[kv.infinigen]\nalfa = 4\n");
+    expect_rejected({"-p", in_plugin},
+                    {in_plugin + ":4:1: unknown key kv.infinigen.alfa", "nearest: kv.infinigen.alpha"});
+}
+
+TEST_F(Config, wrong_types_and_values_are_named_with_what_is_allowed) {
+    const std::string file = pipeline("[memory]\npage_tokens = \"many\"\nresident_share = 2\n[kv]\ndtype = \"f64\"\n");
+    expect_rejected({"-p", file}, {file + ":2:15: memory.page_tokens cannot be \"many\"", "an integer from 4 to 256",
+                                   file + ":3:18: memory.resident_share cannot be 2", "a number from 0 to 1",
+                                   file + ":5:9: kv.dtype cannot be \"f64\"", "one of f16, f32"});
+    expect_rejected({"--set", "memory.page_tokens=63"}, {"--set memory.page_tokens=63", "a power of two"});
+    expect_rejected({"--set", "tiers.device.kv_bytes=99999999999GiB"}, {"tiers.device.kv_bytes cannot be"});
+    expect_rejected({"--set", "kv.plugin"}, {"KEY=VALUE"});
+    expect_rejected({}, {"env KVPLANE_SAMPLE_SEED", "sample.seed cannot be \"x\""}, {"KVPLANE_SAMPLE_SEED=x"});
+}
+
+TEST_F(Config, a_file_that_is_no_toml_or_not_there_is_named) {
+    const std::string broken = pipeline("[kv]\nplugin = \"dense\n");
+    expect_rejected({"-p", broken}, {broken + ":2:", "not TOML"});
+    expect_rejected({"-p", path("absent.toml")}, {path("absent.toml"), "there is no such file"});
+    expect_rejected({"-p", write("bytes.toml", std::string("\xff\xfe\0\0", 4))}, {"bytes.toml"});
+}
+
+}  // namespace kvplane::test
