@@ -50,8 +50,7 @@ Plan::~Plan() {
     if (plan_ != nullptr) table_->op_release(plan_);
 }
 
-Device::Device(const kvp_device* table, uint32_t index, Explain explain)
-    : table_(table), explain_(std::move(explain)) {
+Device::Device(const kvp_device* table, uint32_t index, Explain explain) : table_(table), explain_(std::move(explain)) {
     const uint32_t count = table_->count();
     if (index >= count) {
         throw Error(ErrorKind::plugin, "no device " + std::to_string(index) + ": the plugin found " +

@@ -17,10 +17,16 @@ DLDataType data_type(Tensor::Element element) {
 
 }  // namespace
 
-Tensor::Tensor() { link(); }
+Tensor::Tensor() {
+    link();
+}
 
 Tensor::Tensor(const Tensor& other)
-    : tensor_(other.tensor_), view_(other.view_), shape_(other.shape_), strides_(other.strides_), format_(other.format_) {
+    : tensor_(other.tensor_),
+      view_(other.view_),
+      shape_(other.shape_),
+      strides_(other.strides_),
+      format_(other.format_) {
     link();
 }
 

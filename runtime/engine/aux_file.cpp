@@ -52,8 +52,8 @@ void write_aux_file(const std::filesystem::path& path, const std::string& strate
 std::vector<std::byte> read_aux_file(const std::filesystem::path& path, const std::string& strategy,
                                      uint64_t fingerprint) {
     const auto refuse = [&](const std::string& reason) {
-        return Error(ErrorKind::config, "kv.aux: " + path.string() + ": " + reason +
-                                            "; make it with `kvplane calibrate kv`");
+        return Error(ErrorKind::config,
+                     "kv.aux: " + path.string() + ": " + reason + "; make it with `kvplane calibrate kv`");
     };
     std::ifstream in(path, std::ios::binary);
     if (!in) throw refuse("cannot be opened");
@@ -76,7 +76,8 @@ std::vector<std::byte> read_aux_file(const std::filesystem::path& path, const st
     }
     in.seekg(data_begin);
     std::vector<std::byte> data(n_bytes);
-    if (!in.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(n_bytes))) throw refuse("cannot be read");
+    if (!in.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(n_bytes)))
+        throw refuse("cannot be read");
     if (XXH3_64bits(data.data(), data.size()) != checksum) throw refuse("is damaged: its checksum does not fit");
     return data;
 }

@@ -1,5 +1,5 @@
-// What a strategy learnt by calibration, kept in a file: "KVPAUX1\0", then (little-endian) u64 fingerprint of the model,
-// u32 length and bytes of the strategy's id, u64 length of the data, u64 XXH3 of the data, the data.
+// What a strategy learnt by calibration, kept in a file: "KVPAUX1\0", then (little-endian) u64 fingerprint of the
+// model, u32 length and bytes of the strategy's id, u64 length of the data, u64 XXH3 of the data, the data.
 #pragma once
 
 #include <cstddef>

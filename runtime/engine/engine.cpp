@@ -90,15 +90,16 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     const uint64_t most = uint64_t{layout.pages(static_cast<uint64_t>(context_))} * layout.layers *
                           layout.page_bytes() * static_cast<uint64_t>(max_sequences_);
     KvStoreOptions options;
-    options.device_bytes = budget(pipeline, "tiers.device.kv_bytes", most + 4 * layout.page_bytes(),
-                                  device_->total_bytes());
+    options.device_bytes =
+        budget(pipeline, "tiers.device.kv_bytes", most + 4 * layout.page_bytes(), device_->total_bytes());
     options.host_bytes = budget(pipeline, "tiers.host.kv_bytes", most, physical_memory_bytes());
     options.in_place = in_place;
     options.staging_pages = static_cast<uint32_t>(pipeline.integer("memory.staging_pages"));
     options.resident_share = pipeline.real("memory.resident_share");
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
-        throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) + " tokens is too small: it needs four pages, " +
+        throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +
+                                           " tokens is too small: it needs four pages, " +
                                            std::to_string(4 * layout.page_tokens) +
                                            " tokens; raise pool_tokens or lower memory.page_tokens");
     }
@@ -119,11 +120,17 @@ Engine::Running& Engine::find(uint64_t request) {
     throw Error(ErrorKind::usage, "no request " + std::to_string(request));
 }
 
-const Engine::Running& Engine::find(uint64_t request) const { return const_cast<Engine*>(this)->find(request); }
+const Engine::Running& Engine::find(uint64_t request) const {
+    return const_cast<Engine*>(this)->find(request);
+}
 
-FinishReason Engine::finish_reason(uint64_t request) const { return find(request).reason; }
+FinishReason Engine::finish_reason(uint64_t request) const {
+    return find(request).reason;
+}
 
-const std::vector<int32_t>& Engine::tokens(uint64_t request) const { return find(request).text.tokens; }
+const std::vector<int32_t>& Engine::tokens(uint64_t request) const {
+    return find(request).text.tokens;
+}
 
 void Engine::forget(uint64_t request) {
     Running& running = find(request);
@@ -251,7 +258,8 @@ bool Engine::step() {
     return true;
 }
 
-void Engine::evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first, const OnLogits& on_logits) {
+void Engine::evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first,
+                      const OnLogits& on_logits) {
     Running running{};
     running.text.tokens = ids;
     running.text.prompt_tokens = std::clamp<int64_t>(prompt_tokens, 1, static_cast<int64_t>(ids.size()));

@@ -93,7 +93,8 @@ void RecallMeter::measure(KvStore& store, const CachedPart& part, uint32_t layer
         std::iota(order.begin(), order.end(), 0u);
         std::nth_element(order.begin(), order.begin() + (count - 1), order.end(),
                          [&](uint32_t a, uint32_t b) { return weights[a] > weights[b]; });
-        const auto hits = std::count_if(order.begin(), order.begin() + count, [&](uint32_t row) { return chosen[row]; });
+        const auto hits =
+            std::count_if(order.begin(), order.begin() + count, [&](uint32_t row) { return chosen[row]; });
         double kept = 0;
         for (size_t row = 0; row < n; ++row) kept += chosen[row] ? weights[row] / sum : 0;
         recall_ += static_cast<double>(hits) / static_cast<double>(count);

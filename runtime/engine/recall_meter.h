@@ -1,5 +1,6 @@
-// What a selection misses: at a sample of decode steps, dense attention is computed beside it on the host, and compared.
-// The core does it alone, so every strategy is measured with the same rod. Costs one pass over K a sampled layer.
+// What a selection misses: at a sample of decode steps, dense attention is computed beside it on the host, and
+// compared. The core does it alone, so every strategy is measured with the same rod. Costs one pass over K a sampled
+// layer.
 #pragma once
 
 #include <cstdint>

@@ -98,14 +98,16 @@ void StepRunner::make_room_in_pools() {
             parts_[i].abi.n_cached = cache.n_cached;
             statistics_.rows_evicted += static_cast<uint64_t>(page_tokens);
         }
-        statistics_.peak_rows = std::max<uint64_t>(statistics_.peak_rows,
-                                                   static_cast<uint64_t>(cache.n_cached + parts_[i].abi.n_rows));
+        statistics_.peak_rows =
+            std::max<uint64_t>(statistics_.peak_rows, static_cast<uint64_t>(cache.n_cached + parts_[i].abi.n_rows));
     }
 }
 
 kvp_kv_evidence StepRunner::evidence() const {
     const uint64_t asked = strategy_.evidence();
-    const auto if_asked = [&](uint64_t bit, const Tensor& tensor) { return (asked & bit) != 0 ? tensor.abi() : nullptr; };
+    const auto if_asked = [&](uint64_t bit, const Tensor& tensor) {
+        return (asked & bit) != 0 ? tensor.abi() : nullptr;
+    };
     kvp_kv_evidence made{};
     made.head.struct_size = sizeof(made);
     made.normed_input = if_asked(KVP_EVIDENCE_NORMED_INPUT, normed_);
@@ -138,8 +140,8 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         if (query_before_rope_.address() != 0 || key_before_rope_.address() != 0) {
             std::vector<kvp_copy_region> copies;
             const auto keep = [&](const Tensor& from, const Tensor& to) {
-                copies.push_back({from.address(), to.address(),
-                                  static_cast<uint64_t>(n_rows_ * from.columns()) * sizeof(float)});
+                copies.push_back(
+                    {from.address(), to.address(), static_cast<uint64_t>(n_rows_ * from.columns()) * sizeof(float)});
             };
             if (query_before_rope_.address() != 0) keep(query_, raw_query_);
             if (key_before_rope_.address() != 0) keep(key_, raw_key_);
@@ -209,8 +211,8 @@ void StepRunner::write_rows(uint32_t layer) {
 }
 
 void StepRunner::attend_items(std::span<const kvp_attention_item* const> items) {
-    const kvp_attention_arguments arguments = {KVP_HEAD(kvp_attention_arguments), items.data(),
-                                               static_cast<uint32_t>(items.size()), n_heads_, scale_, 0};
+    const kvp_attention_arguments arguments = {
+        KVP_HEAD(kvp_attention_arguments), items.data(), static_cast<uint32_t>(items.size()), n_heads_, scale_, 0};
     const Tensor* operands[] = {&query_, &attended_, &lse_};
     device_.enqueue(attention_, operands, &arguments);
 }

@@ -130,8 +130,8 @@ struct StrategyServices {
     }
 };
 
-Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model,
-                   const Program& program, const Setting& setting)
+Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model, const Program& program,
+                   const Setting& setting)
     : table_(table), explain_(std::move(explain)), device_(device) {
     core_.head.struct_size = sizeof(core_);
     core_.object = reinterpret_cast<kvp_kv_core_object*>(this);

@@ -1,5 +1,5 @@
-// The KV strategy that the pipeline chose: its hooks, called in the order of kvplane/kv.h, and what the core does for it
-// (kvp_kv_core). Errors of the plugin become Error(plugin) here.
+// The KV strategy that the pipeline chose: its hooks, called in the order of kvplane/kv.h, and what the core does for
+// it (kvp_kv_core). Errors of the plugin become Error(plugin) here.
 #pragma once
 
 #include <functional>
@@ -33,8 +33,8 @@ public:
         PageLayout layout;
     };
 
-    Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model,
-             const Program& program, const Setting& setting);
+    Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model, const Program& program,
+             const Setting& setting);
     ~Strategy();
     Strategy(const Strategy&) = delete;
     Strategy& operator=(const Strategy&) = delete;

@@ -1,4 +1,5 @@
-// Llama and everything shaped like it (Llama 2/3, SmolLM2, Mistral): RMS norm, rotary positions, grouped queries, SwiGLU.
+// Llama and everything shaped like it (Llama 2/3, SmolLM2, Mistral): RMS norm, rotary positions, grouped queries,
+// SwiGLU.
 #include "base/error.h"
 #include "graph/graph.h"
 
@@ -67,10 +68,11 @@ Graph build_llama_graph(const Model& model, const GraphOptions& options) {
         layer.rotate = {{"kvp.rope/1", rope, {graph.rope_frequencies}, {graph.query, graph.positions}},
                         {"kvp.rope/1", rope, {graph.rope_frequencies}, {graph.key, graph.positions}}};
         layer.output = {{"kvp.linear/1", add, {weight("attn_output")}, {graph.attention, graph.residual}}};
-        layer.feed_forward = {{"kvp.rms_norm/1", norm, {weight("ffn_norm")}, {graph.residual, graph.normed}},
-                              {"kvp.linear/1", linear, {weight("ffn_gate"), weight("ffn_up")}, {graph.normed, gate, up}},
-                              {"kvp.swiglu/1", {}, {}, {gate, up, gate}},
-                              {"kvp.linear/1", add, {weight("ffn_down")}, {gate, graph.residual}}};
+        layer.feed_forward = {
+            {"kvp.rms_norm/1", norm, {weight("ffn_norm")}, {graph.residual, graph.normed}},
+            {"kvp.linear/1", linear, {weight("ffn_gate"), weight("ffn_up")}, {graph.normed, gate, up}},
+            {"kvp.swiglu/1", {}, {}, {gate, up, gate}},
+            {"kvp.linear/1", add, {weight("ffn_down")}, {gate, graph.residual}}};
         graph.layers.push_back(std::move(layer));
     }
 

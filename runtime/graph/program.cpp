@@ -75,12 +75,16 @@ void Program::run(const std::vector<Step>& steps, int64_t n_rows) {
     }
 }
 
-void Program::run_embed(int64_t n_rows) { run(embed_, n_rows); }
+void Program::run_embed(int64_t n_rows) {
+    run(embed_, n_rows);
+}
 
 void Program::run(uint32_t layer, Stage stage, int64_t n_rows) {
     run(layers_[layer].stages[static_cast<size_t>(stage)], n_rows);
 }
 
-void Program::run_head(int64_t n_rows) { run(head_, n_rows); }
+void Program::run_head(int64_t n_rows) {
+    run(head_, n_rows);
+}
 
 }  // namespace kvplane

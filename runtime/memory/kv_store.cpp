@@ -9,7 +9,9 @@ namespace kvplane {
 
 namespace {
 
-std::string bytes_text(uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+std::string bytes_text(uint64_t bytes) {
+    return std::to_string(bytes) + " bytes";
+}
 
 uint32_t slots_of(const char* tier, uint64_t bytes, const PageLayout& layout) {
     const uint64_t slots = bytes / layout.page_bytes();
@@ -58,8 +60,8 @@ SequenceCache* KvStore::open(uint64_t id, uint64_t max_tokens) {
     const uint64_t host = host_tier_.capacity();
     // Copying: a page being filled in every layer, one more in the layer that writes, two to stage, one for groups.
     const uint64_t floor = options_.in_place ? 0 : uint64_t{layout_.layers} + 4;
-    const bool alone_fits = options_.in_place ? pages <= device + host
-                                              : pages + 2 <= device || (pages <= host && floor <= device);
+    const bool alone_fits =
+        options_.in_place ? pages <= device + host : pages + 2 <= device || (pages <= host && floor <= device);
     if (!alone_fits) {
         throw Error(ErrorKind::memory,
                     "a text of " + std::to_string(max_tokens) + " tokens needs " +
@@ -165,7 +167,8 @@ int32_t KvStore::acquire_device_slot(SlotUse use) {
             continue;
         }
         throw Error(ErrorKind::memory, "the device tier's " + std::to_string(device_tier_.capacity()) +
-                                           " pages are all in use (" + std::to_string(device_tier_.count(SlotUse::page)) +
+                                           " pages are all in use (" +
+                                           std::to_string(device_tier_.count(SlotUse::page)) +
                                            " by rows being written); raise tiers.device.kv_bytes");
     }
 }

@@ -55,7 +55,8 @@ std::vector<KvStore::Need> KvStore::needs(const LayerCache& layer, const kvp_seg
     const std::vector<int32_t> index = host_copy(segment.index, uint64_t{layout_.kv_heads} * segment.index_stride);
     const uint64_t unit = segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1;
     for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
-        const auto count = static_cast<uint64_t>(std::clamp<int32_t>(counts[head], 0, static_cast<int32_t>(segment.max_count)));
+        const auto count =
+            static_cast<uint64_t>(std::clamp<int32_t>(counts[head], 0, static_cast<int32_t>(segment.max_count)));
         uint64_t next = 0;  // first group that was not named yet
         for (uint64_t i = 0; i < count; ++i) {
             const int32_t entry = index[head * segment.index_stride + i];
@@ -119,7 +120,8 @@ bool KvStore::make_room_for_entry() {
     return true;
 }
 
-// Fetches that were started ahead hold places; who needs rows now goes first. What they brought stays as long as it can.
+// Fetches that were started ahead hold places; who needs rows now goes first. What they brought stays as long as it
+// can.
 void KvStore::let_go_of_prefetches() {
     for (SequenceCache& sequence : sequences_) {
         for (LayerCache& layer : sequence.layers) {
@@ -321,14 +323,16 @@ void KvStore::read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const
             continue;
         }
         if (taken == 0) {
-            throw Error(ErrorKind::memory, "the device tier has no room for one group of selected rows; raise "
-                                           "tiers.device.kv_bytes");
+            throw Error(ErrorKind::memory,
+                        "the device tier has no room for one group of selected rows; raise "
+                        "tiers.device.kv_bytes");
         }
         std::vector<int32_t> piece_counts(layout_.kv_heads, 0);
         std::vector<int32_t> piece_index(layout_.kv_heads * stride, 0);
         for (size_t i = start; i < start + taken; ++i) {
             const Need& need = wanted[i];
-            for (uint64_t row = need.group * layout_.group_tokens; row < (need.group + 1) * layout_.group_tokens; ++row) {
+            for (uint64_t row = need.group * layout_.group_tokens; row < (need.group + 1) * layout_.group_tokens;
+                 ++row) {
                 if (selected[need.kv_head * n_rows + row] == 0) continue;
                 piece_index[need.kv_head * stride + static_cast<uint64_t>(piece_counts[need.kv_head]++)] =
                     static_cast<int32_t>(row);

@@ -82,7 +82,9 @@ void ResidentSet::pin(int32_t entry) {
     link_newest(entry);
 }
 
-void ResidentSet::unpin(int32_t entry) { --at(entry).pins; }
+void ResidentSet::unpin(int32_t entry) {
+    --at(entry).pins;
+}
 
 uint64_t ResidentSet::offset(int32_t entry) const {
     return device_.offset(at(entry).slot) + at(entry).place * layout_.group_bytes();

@@ -44,7 +44,7 @@ private:
         uint32_t pins = 0;
         int32_t older = -1;
         int32_t newer = -1;
-        int32_t slot = -1;  // page slot that it lies in, -1: given back
+        int32_t slot = -1;   // page slot that it lies in, -1: given back
         uint32_t place = 0;  // within the page slot
     };
 

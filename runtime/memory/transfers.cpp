@@ -31,8 +31,7 @@ Transfers::~Transfers() {
 
 void Transfers::check(kvp_status status, std::string_view doing) {
     if (status == KVP_OK) return;
-    throw Error(ErrorKind::plugin,
-                "the transfer plugin failed at " + std::string(doing) + ": " + explain_(status));
+    throw Error(ErrorKind::plugin, "the transfer plugin failed at " + std::string(doing) + ": " + explain_(status));
 }
 
 void Transfers::add_tier(const Tier& tier) {
@@ -46,7 +45,8 @@ void Transfers::add_tier(const Tier& tier) {
 
 TransferId Transfers::submit(const Tier& from, const Tier& to, std::span<const uint64_t> from_offsets,
                              std::span<const uint64_t> to_offsets, uint64_t piece_bytes, uint32_t priority) {
-    device_.synchronise();  // the fences writer -> store and reader -> reuse; nothing to wait for on a synchronous device
+    device_
+        .synchronise();  // the fences writer -> store and reader -> reuse; nothing to wait for on a synchronous device
     kvp_transfer_batch batch{};
     batch.head.struct_size = sizeof(batch);
     batch.from = memories_.at(&from);

@@ -18,8 +18,8 @@ class PluginLoader {
 public:
     explicit PluginLoader(SearchPath folders) : folders_(std::move(folders)) {}
 
-    // All steps but init; an empty kind: any. The caller then knows plugin->options(), and calls plugin->init(). Throws LoadError.
-    // The same file, under whatever name, is loaded once, and shared.
+    // All steps but init; an empty kind: any. The caller then knows plugin->options(), and calls plugin->init(). Throws
+    // LoadError. The same file, under whatever name, is loaded once, and shared.
     std::shared_ptr<Plugin> open(const std::string& reference, std::string_view kind,
                                  const std::filesystem::path& relative_to) const;
 

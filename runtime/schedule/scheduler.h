@@ -1,4 +1,5 @@
-// What the next step computes: a row of every sequence that decodes, then chunks of prompts with the rows that are left.
+// What the next step computes: a row of every sequence that decodes, then chunks of prompts with the rows that are
+// left.
 #pragma once
 
 #include <span>
@@ -9,9 +10,9 @@
 namespace kvplane {
 
 struct SchedulerLimits {
-    int64_t max_rows;       // of a step
-    int64_t max_new_rows;   // that the tiers can take in one step
-    int64_t page_tokens;    // chunks that are not the last end at a page's border
+    int64_t max_rows;      // of a step
+    int64_t max_new_rows;  // that the tiers can take in one step
+    int64_t page_tokens;   // chunks that are not the last end at a page's border
 };
 
 // `sequences`: a running text and the caller's number for it. An empty step: nothing is left to do.

@@ -1,2 +1,4 @@
-#define INIT_BODY (void)host; throw 7;
+#define INIT_BODY \
+    (void)host;   \
+    throw 7;
 #include "fault.h"

@@ -1,3 +1,5 @@
 #include <stdexcept>
-#define INIT_BODY (void)host; throw std::runtime_error("init says boo");
+#define INIT_BODY \
+    (void)host;   \
+    throw std::runtime_error("init says boo");
 #include "fault.h"

@@ -23,7 +23,8 @@ struct TestEngine {
     }
 
     // Logits of the positions from `first` on, of a text whose first prompt_tokens are a prompt.
-    std::map<int64_t, std::vector<float>> logits(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first) {
+    std::map<int64_t, std::vector<float>> logits(const std::vector<int32_t>& ids, int64_t prompt_tokens,
+                                                 int64_t first) {
         std::map<int64_t, std::vector<float>> found;
         engine->evaluate(ids, prompt_tokens, first, [&](int64_t position, std::span<float> row) {
             found[position] = std::vector<float>(row.begin(), row.end());
@@ -60,7 +61,8 @@ inline std::vector<std::string> tiny_limits(const std::string& model_path, uint3
 
 inline double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
     double most = a.size() == b.size() ? 0 : 1e30;
-    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+        most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
     return most;
 }
 

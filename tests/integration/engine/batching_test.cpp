@@ -53,8 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
     Pipelines, Batching,
     testing::Values(exact(), exact(tiny_limits(model, 40)),
                     exact({"kv.plugin=infinigen", "kv.infinigen.recent=8", "kv.infinigen.min_tokens=8"}),
-                    exact(tiny_limits(model, 40, {"kv.plugin=infinigen", "kv.infinigen.recent=8",
-                                                  "kv.infinigen.min_tokens=8"}))));
+                    exact(tiny_limits(model, 40,
+                                      {"kv.plugin=infinigen", "kv.infinigen.recent=8", "kv.infinigen.min_tokens=8"}))));
 
 TEST(Batching, a_sequence_that_has_no_room_now_waits_until_one_ends) {
     auto settings = exact(tiny_limits(model, 8));  // tails of two sequences do not fit beside the staging pages

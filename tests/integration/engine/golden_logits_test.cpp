@@ -12,7 +12,8 @@ const std::string folder = std::string(KVPLANE_GOLDEN_DIR) + "/tiny";
 
 class GoldenModel : public testing::TestWithParam<const char*> {};
 
-std::map<int64_t, std::vector<float>> only(const std::map<int64_t, std::vector<float>>& all, const GoldenLogits& golden) {
+std::map<int64_t, std::vector<float>> only(const std::map<int64_t, std::vector<float>>& all,
+                                           const GoldenLogits& golden) {
     std::map<int64_t, std::vector<float>> kept;
     for (const auto& [position, row] : golden.rows) kept[position] = all.at(position);
     return kept;

@@ -11,7 +11,9 @@ namespace {
 
 const std::string golden_dir = KVPLANE_GOLDEN_DIR;
 
-std::string key(const std::string& name, const std::string& value) { return "kv.infinigen." + name + "=" + value; }
+std::string key(const std::string& name, const std::string& value) {
+    return "kv.infinigen." + name + "=" + value;
+}
 
 // Settings as tests/reference/infinigen_logits.py writes them.
 std::vector<std::string> settings(const nlohmann::json& options) {

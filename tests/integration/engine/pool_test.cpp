@@ -10,9 +10,13 @@ const std::string folder = std::string(KVPLANE_GOLDEN_DIR) + "/tiny";
 const std::string model = folder + "/tiny-gqa-f32.gguf";
 
 std::vector<std::string> pool(const std::string& policy, int64_t tokens) {
-    return {"kv.plugin=infinigen", "kv.infinigen.pool_policy=" + policy,
-            "kv.infinigen.pool_tokens=" + std::to_string(tokens), "kv.infinigen.recent=8",
-            "kv.infinigen.min_tokens=8", "memory.page_tokens=8", "schedule.chunk_tokens=16"};
+    return {"kv.plugin=infinigen",
+            "kv.infinigen.pool_policy=" + policy,
+            "kv.infinigen.pool_tokens=" + std::to_string(tokens),
+            "kv.infinigen.recent=8",
+            "kv.infinigen.min_tokens=8",
+            "memory.page_tokens=8",
+            "schedule.chunk_tokens=16"};
 }
 
 class Pool : public testing::TestWithParam<const char*> {};
