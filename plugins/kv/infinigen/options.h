@@ -32,7 +32,7 @@ struct PoolSettings {
 struct Settings {
     Source source = Source::automatic;
     uint32_t columns = KVP_COLUMNS_ENERGY;
-    double ratio = 0.5;  // of the head's columns that a partial key keeps
+    double ratio = 0.75;  // of the head's columns that a partial key keeps; README.md has why not 0.5
     Skew skew = Skew::automatic;
     uint32_t key_type = KVP_TYPE_I8;
     double alpha = 4;  // rows within alpha of the best score count; may be infinite
