@@ -8,6 +8,11 @@ namespace kvplane {
 
 namespace {
 
+// Where to put right what names a plugin that cannot be used.
+std::string named_by(const Origin& origin) {
+    return origin.kind == OriginKind::by_default ? "" : " (named by " + to_string(origin) + ")";
+}
+
 std::shared_ptr<Plugin> open_slot(Pipeline& pipeline, const PluginLoader& loader, const std::string& slot,
                                   std::vector<ComponentReport>* reports) {
     const std::vector<PluginReference> wanted = pipeline.plugins(slot);
@@ -25,8 +30,9 @@ std::shared_ptr<Plugin> open_slot(Pipeline& pipeline, const PluginLoader& loader
         } catch (const LoadError& error) {
             report.steps = error.steps();
             if (reports != nullptr) reports->push_back(report);
-            if (i + 1 == wanted.size()) throw;
-            log("plugin").warn(error.what(), "; trying the fallback ", wanted[i + 1].name);
+            const std::string reason = error.what() + named_by(wanted[i].origin);
+            if (i + 1 == wanted.size()) throw LoadError(reason, error.steps());
+            log("plugin").warn(reason, "; trying the fallback ", wanted[i + 1].name);
         }
     }
     throw Error(ErrorKind::config, slot + ".plugin is empty: name a plugin");

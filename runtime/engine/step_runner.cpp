@@ -242,7 +242,7 @@ void StepRunner::attend(uint32_t layer) {
             return made;
         };
         if (store_.spills()) {
-            store_.read(*part.cache, layer, part.abi.n_rows, part.segments, scratch_,
+            store_.read(*part.cache, layer, part.segments, scratch_,
                         [&](std::span<const kvp_segment* const> read, bool merge) {
                             const kvp_attention_item one = item(read, merge);
                             const kvp_attention_item* pointer = &one;

@@ -70,11 +70,11 @@ public:
     // Starts to bring a segment's rows; 0 if there is nothing to bring or no room to bring it ahead.
     uint64_t fetch(SequenceCache& sequence, uint32_t layer, const kvp_segment& segment);
 
-    // Calls `attend` with the segments that can be read as they are, then for what has to come piece by piece, with
-    // merge set. At least one call.
+    // For a store that spills: calls `attend` with the segments that can be read as they are, then, with merge set, for
+    // what has to come piece by piece.
     using Attend = std::function<void(std::span<const kvp_segment* const> segments, bool merge)>;
-    void read(SequenceCache& sequence, uint32_t layer, int64_t n_rows, std::span<const kvp_segment> segments,
-              Scratch& scratch, const Attend& attend);
+    void read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments, Scratch& scratch,
+              const Attend& attend);
 
     // Calls `visit` for runs of cached rows [begin, end) that the device can read, in order.
     using Visit = std::function<void(const kvp_rows& rows, int64_t begin, int64_t end)>;
@@ -120,6 +120,19 @@ private:
     uint64_t room_for_resident() const;
     bool make_room_for_entry();
     void let_go_of_prefetches();
+
+    struct StreamedRange {
+        kvp_segment like;
+        std::vector<uint32_t> pages;  // of it that the device does not have
+    };
+    struct ReadPlan {
+        std::vector<kvp_segment> now;  // readable as they are
+        std::vector<Ticket> held;      // what `now` relies on
+        std::vector<StreamedRange> streamed;
+        std::vector<kvp_segment> in_pieces;  // whose groups do not find room all at once
+    };
+    ReadPlan plan_read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments);
+    void plan_long_range(const LayerCache& cache, const kvp_segment& segment, ReadPlan& plan) const;
 
     struct RowMoves {
         std::vector<uint64_t> from, to;

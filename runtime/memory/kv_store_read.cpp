@@ -21,8 +21,10 @@ kvp_segment range(const kvp_segment& like, int64_t begin, int64_t end) {
     return made;
 }
 
-bool is_list(const kvp_segment& segment) {
-    return segment.form == KVP_SEGMENT_ROW_LIST || segment.form == KVP_SEGMENT_PAGE_LIST;
+void attend_all(std::span<const kvp_segment> segments, bool merge, const KvStore::Attend& attend) {
+    std::vector<const kvp_segment*> pointers;
+    for (const kvp_segment& segment : segments) pointers.push_back(&segment);
+    attend(pointers, merge);
 }
 
 }  // namespace
@@ -158,89 +160,81 @@ uint64_t KvStore::fetch(SequenceCache& sequence, uint32_t layer, const kvp_segme
     return last_ticket_;
 }
 
-void KvStore::read(SequenceCache& sequence, uint32_t layer, int64_t n_rows, std::span<const kvp_segment> segments,
-                   Scratch& scratch, const Attend& attend) {
-    std::vector<kvp_segment> now;
-    if (!spills_) {
-        now.assign(segments.begin(), segments.end());
-    }
+KvStore::ReadPlan KvStore::plan_read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments) {
+    ReadPlan plan;
     LayerCache& cache = sequence.layers[layer];
-    for (Ticket& ticket : cache.tickets) publish(ticket);
-
-    std::vector<Ticket> held;
-    std::vector<kvp_segment> in_pieces;
-    std::vector<uint32_t> pages_away;
-    kvp_segment away_like{};
-    if (spills_) {
-        // Lists and short ranges first: what they bring in may push whole pages out.
-        for (const kvp_segment& segment : segments) {
-            const bool short_range = segment.form == KVP_SEGMENT_RANGE &&
-                                     segment.end - segment.begin <= short_range_groups * layout_.group_tokens;
-            if (!is_list(segment) && !short_range) continue;
-            Ticket ticket;
-            if (gather(sequence, layer, needs(cache, segment), KVP_PRIORITY_FOREGROUND, ticket, nullptr)) {
-                publish(ticket);
-                held.push_back(std::move(ticket));
-                now.push_back(segment);
-            } else {
-                publish(ticket);
-                release(ticket);
-                in_pieces.push_back(segment);
-            }
+    const auto is_short = [&](const kvp_segment& segment) {
+        return segment.end - segment.begin <= short_range_groups * layout_.group_tokens;
+    };
+    // Lists and short ranges first: what they bring in may push whole pages out.
+    for (const kvp_segment& segment : segments) {
+        if (segment.form == KVP_SEGMENT_VIRTUAL) {
+            plan.now.push_back(segment);
+            continue;
         }
-        for (const kvp_segment& segment : segments) {
-            if (segment.form == KVP_SEGMENT_VIRTUAL) now.push_back(segment);
-            const bool long_range = segment.form == KVP_SEGMENT_RANGE &&
-                                    segment.end - segment.begin > short_range_groups * layout_.group_tokens;
-            if (!long_range) continue;
-            away_like = segment;
-            const int64_t page_tokens = layout_.page_tokens;
-            int64_t run_begin = segment.begin;
-            int64_t run_end = segment.begin;
-            for (int64_t at = segment.begin; at < segment.end;) {
-                const int64_t next = std::min(segment.end, (at / page_tokens + 1) * page_tokens);
-                Page& candidate = cache.pages[static_cast<size_t>(at / page_tokens)];
-                if (candidate.device_slot >= 0) {
-                    if (run_end != at) run_begin = at;
-                    run_end = next;
-                } else {
-                    if (run_end == at && run_begin < run_end) now.push_back(range(segment, run_begin, run_end));
-                    run_begin = run_end = next;
-                    pages_away.push_back(static_cast<uint32_t>(at / page_tokens));
-                }
-                at = next;
-            }
-            if (run_begin < run_end) now.push_back(range(segment, run_begin, run_end));
+        if (segment.form == KVP_SEGMENT_RANGE && !is_short(segment)) continue;
+        Ticket ticket;
+        const bool has_room = gather(sequence, layer, needs(cache, segment), KVP_PRIORITY_FOREGROUND, ticket, nullptr);
+        publish(ticket);
+        if (has_room) {
+            plan.held.push_back(std::move(ticket));
+            plan.now.push_back(segment);
+        } else {
+            release(ticket);
+            plan.in_pieces.push_back(segment);
         }
     }
+    for (const kvp_segment& segment : segments) {
+        if (segment.form == KVP_SEGMENT_RANGE && !is_short(segment)) plan_long_range(cache, segment, plan);
+    }
+    return plan;
+}
 
-    std::vector<const kvp_segment*> pointers;
-    for (const kvp_segment& segment : now) pointers.push_back(&segment);
-    attend(pointers, false);
-    for (Ticket& ticket : held) release(ticket);
-
-    const int64_t n_total = sequence.n_cached + n_rows;
-    stream(sequence, layer, pages_away, [&](uint32_t first, uint32_t last) {
-        std::vector<kvp_segment> pieces;
-        for (uint32_t i = first; i < last; ++i) {
-            const int64_t begin = int64_t{pages_away[i]} * layout_.page_tokens;
-            const int64_t end = std::min(begin + layout_.page_tokens, n_total);
-            const int64_t from = std::max(begin, away_like.begin);
-            const int64_t to = std::min(end, away_like.end);
-            if (!pieces.empty() && pieces.back().end == from) {
-                pieces.back().end = to;
-            } else {
-                pieces.push_back(range(away_like, from, to));
-            }
+// Runs of pages that the device has are read now, the others are streamed.
+void KvStore::plan_long_range(const LayerCache& cache, const kvp_segment& segment, ReadPlan& plan) const {
+    const int64_t page_tokens = layout_.page_tokens;
+    StreamedRange streamed{segment, {}};
+    int64_t run_begin = segment.begin;
+    for (int64_t at = segment.begin; at < segment.end;) {
+        const int64_t next = std::min(segment.end, (at / page_tokens + 1) * page_tokens);
+        const auto index = static_cast<uint32_t>(at / page_tokens);
+        if (cache.pages[index].device_slot < 0) {
+            if (run_begin < at) plan.now.push_back(range(segment, run_begin, at));
+            run_begin = next;
+            streamed.pages.push_back(index);
         }
-        std::vector<const kvp_segment*> piece_pointers;
-        for (const kvp_segment& piece : pieces) piece_pointers.push_back(&piece);
-        attend(piece_pointers, true);
-    });
-    for (const kvp_segment& segment : in_pieces) {
+        at = next;
+    }
+    if (run_begin < segment.end) plan.now.push_back(range(segment, run_begin, segment.end));
+    if (!streamed.pages.empty()) plan.streamed.push_back(std::move(streamed));
+}
+
+void KvStore::read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments, Scratch& scratch,
+                   const Attend& attend) {
+    for (Ticket& ticket : sequence.layers[layer].tickets) publish(ticket);
+    ReadPlan plan = plan_read(sequence, layer, segments);
+    attend_all(plan.now, false, attend);
+    for (Ticket& ticket : plan.held) release(ticket);
+
+    const int64_t page_tokens = layout_.page_tokens;
+    for (const StreamedRange& streamed : plan.streamed) {
+        stream(sequence, layer, streamed.pages, [&](uint32_t first, uint32_t last) {
+            std::vector<kvp_segment> pieces;
+            for (uint32_t i = first; i < last; ++i) {
+                const int64_t begin = std::max(streamed.like.begin, streamed.pages[i] * page_tokens);
+                const int64_t end = std::min(streamed.like.end, (streamed.pages[i] + 1) * page_tokens);
+                if (!pieces.empty() && pieces.back().end == begin) {
+                    pieces.back().end = end;
+                } else {
+                    pieces.push_back(range(streamed.like, begin, end));
+                }
+            }
+            attend_all(pieces, true, attend);
+        });
+    }
+    for (const kvp_segment& segment : plan.in_pieces) {
         read_rows_in_pieces(sequence, layer, segment, scratch, [&](const kvp_segment& piece) {
-            const kvp_segment* pointer = &piece;
-            attend({&pointer, 1}, true);
+            attend_all({&piece, 1}, true, attend);
         });
     }
 }

@@ -80,6 +80,9 @@ TEST_F(Plugins, of_a_third_party_run_by_their_path) {
 }
 
 TEST_F(Plugins, that_are_not_there_are_refused) {
+    const std::string pipeline = write("p.toml", "[kv]\nplugin = \"absent\"\n");
+    expect_refusal({"config", "check", "-p", pipeline}, 5, {"plugin \"absent\"", "(named by " + pipeline + ":2:10)"});
+    expect_refusal({"config", "check"}, 5, {"(named by env KVPLANE_KV_PLUGIN)"}, {"KVPLANE_KV_PLUGIN=absent"});
     expect_rejected("densee", "no kv plugin of this id; did you mean \"dense\"?");
     expect_rejected("cpu", "no kv plugin of this id");
     expect_rejected(path("absent.so"), "resolve: no file ");

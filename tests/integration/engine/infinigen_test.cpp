@@ -119,6 +119,16 @@ TEST(Infinigen, a_calibration_of_another_model_is_refused) {
     std::filesystem::remove(aux);
 }
 
+TEST(Infinigen, two_long_ranges_both_come_from_the_host_tier) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
+    const std::vector<std::string> wide = {"kv.plugin=infinigen", key("sinks", "50"), key("recent", "50"),
+                                           key("min_tokens", "8"), key("source", "own_query"), "memory.page_tokens=4"};
+    const auto expected = TestEngine(model, exact(wide)).logits(golden.ids, 120, 120);
+    TestEngine copying(model, exact(tiny_limits(model, 10, wide)));
+    EXPECT_LE(largest_difference(copying.logits(golden.ids, 120, 120), expected), 1e-4);
+    EXPECT_GT(copying.engine->statistics().share_moved(), 0.1);
+}
+
 TEST(Infinigen, reads_fewer_rows_with_a_smaller_alpha) {
     const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
     double before = 2;

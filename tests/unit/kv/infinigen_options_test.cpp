@@ -23,7 +23,7 @@ std::string summary(FakeHost::Options options, bool in_place = false) {
 TEST(InfinigenOptions, default_preset_is_the_measured_best) {
     EXPECT_EQ(
         summary({}),
-        "infinigen: source residual_mid, energy columns 8 of 16, i8 partial keys, skew off, alpha 4, floor max(64, 3 "
+        "infinigen: source residual_mid, energy columns 12 of 16, i8 partial keys, skew off, alpha 4, floor max(64, 3 "
         "%), cap 20 %, sinks 4, recent 32, centroids");
 }
 
