@@ -87,7 +87,7 @@ std::vector<OptionSpec> core_options() {
         integer("model.context", 0, 0, max_tokens, "tokens", "longest text of a sequence; 0: the model's own"),
 
         plugin_name("device.plugin", "cpu", "device that computes: a plugin's id or the path of its library"),
-        list("device.fallback", OptionType::string_list, "devices to take, in order, when device.plugin cannot run"),
+        list("device.fallback", OptionType::string_list, "devices to take, in order, when device.plugin cannot be loaded"),
         integer("device.threads", 0, 0, 4096, "threads", "threads of the device; 0: all cores"),
         {.path = "device.exact_f32",
          .type = OptionType::boolean,
@@ -95,13 +95,13 @@ std::vector<OptionSpec> core_options() {
          .doc = "f32 arithmetic on the dequantised weights instead of int8 activations: slow, for comparisons"},
 
         plugin_name("kv.plugin", "dense", "KV strategy: a plugin's id or the path of its library"),
-        list("kv.fallback", OptionType::string_list, "strategies to take, in order, when kv.plugin cannot run"),
+        list("kv.fallback", OptionType::string_list, "strategies to take, in order, when kv.plugin cannot be loaded"),
         choice("kv.dtype", "f16", {"f16", "f32"}, "number format of the KV cache"),
         file("kv.aux", "calibration file of the strategy"),
 
         plugin_name("transfer.plugin", "memcpy",
                     "mover of bytes between tiers: a plugin's id or the path of its library"),
-        list("transfer.fallback", OptionType::string_list, "movers to take, in order, when transfer.plugin cannot run"),
+        list("transfer.fallback", OptionType::string_list, "movers to take, in order, when transfer.plugin cannot be loaded"),
 
         size_or_auto("tiers.device.kv_bytes", "most KV that the device tier holds"),
         size_or_auto("tiers.host.kv_bytes", "most KV that the host tier holds"),
