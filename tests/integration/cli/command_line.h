@@ -8,7 +8,7 @@
 
 #include "support/gguf_builder.h"
 #include "support/run_program.h"
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 

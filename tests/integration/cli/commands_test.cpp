@@ -55,7 +55,15 @@ TEST_F(Commands, bench_measures_every_cell) {
         EXPECT_LE(result.at("min").get<double>(), result.at("median").get<double>());
         EXPECT_LE(result.at("median").get<double>(), result.at("max").get<double>());
     }
-    expect_refusal({"bench", "-m", small_model, "--cells", "pp32,tg@4"}, 2, {"\"tg@4\"", "ppN"});
+}
+
+TEST_F(Commands, bench_refuses_cells_that_are_none) {
+    for (const char* cell : {"", "pp", "pp0", "pp-4", "pp32@4", "pp32x2", "tg@4", "tg8@", "tg8x0", "tg8x2@4",
+                             "tg8x1000", "tg99999999", "tg8 ", "xy8"}) {
+        const std::string quoted = "\"" + std::string(cell) + "\"";
+        expect_refusal({"bench", "-m", small_model, "--cells", std::string("pp32,") + cell + ",tg8"}, 2,
+                       {quoted, "ppN"});
+    }
 }
 
 // The shape that tests/reference/make_tiny_models.py gives this model.

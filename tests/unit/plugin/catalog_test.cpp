@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 

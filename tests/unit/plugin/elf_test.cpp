@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 

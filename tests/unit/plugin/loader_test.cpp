@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <kvplane/codec.h>
 
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 

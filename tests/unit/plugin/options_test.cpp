@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "plugin/status.h"
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 

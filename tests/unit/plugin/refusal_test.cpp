@@ -8,7 +8,7 @@
 
 #include "plugin/loader.h"
 #include "plugin/requirements.h"
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "unit/plugin/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace kvplane::test {
 
