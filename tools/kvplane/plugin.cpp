@@ -3,7 +3,6 @@
 #include <iomanip>
 #include <iostream>
 
-#include "base/error.h"
 #include "command.h"
 #include "common.h"
 #include "plugin/catalog.h"
@@ -61,25 +60,10 @@ std::string range_text(const OptionSpec& spec) {
     return allowed_text(spec) + ", default " + to_string(spec.default_value);
 }
 
-// The kind to open a plugin as: the one asked for, else the first that its note names.
-std::string kind_of(const PluginOptions& options, const SearchPath& folders) {
-    if (!options.kind.empty()) return options.kind;
-    for (const CatalogEntry& entry : list_plugins(folders)) {
-        if (entry.manifest && entry.manifest->id == options.reference) return entry.manifest->kinds.front();
-    }
-    std::error_code error;
-    if (std::filesystem::exists(options.reference, error)) {
-        return read_manifest(PluginFile(options.reference)).kinds.front();
-    }
-    throw Error(ErrorKind::plugin, "no plugin \"" + options.reference +
-                                       "\": neither an id in the search folders (kvplane plugin list) nor a file");
-}
-
 int info(const PluginOptions& options) {
     const Pipeline pipeline = load_pipeline(options.pipeline);
     const PluginLoader loader(standard_search_path(pipeline.list("plugins.path")));
-    const std::string kind = kind_of(options, loader.folders());
-    const auto plugin = loader.open(options.reference, kind, std::filesystem::current_path());
+    const auto plugin = loader.open(options.reference, options.kind, std::filesystem::current_path());
     if (options.json) {
         nlohmann::ordered_json report = manifest_json(plugin->manifest());
         report["path"] = plugin->path().string();
