@@ -48,7 +48,7 @@ def reference(path):
 def program_ids(program, model, text):
     if os.path.basename(program) == "kvplane":
         command = [program, "model", "tokenize", model, "--file", text, "--json"]
-        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["tokens"]
     output = subprocess.run([program, model, text], check=True, stdout=subprocess.PIPE).stdout
     return [int(line) for line in output.split()]
 
