@@ -204,7 +204,7 @@ void Instance::selected(kvp_kv_state& state, uint32_t layer, const int32_t* inde
     LayerState& mine = state.layers.at(layer);
     // The report comes a step late. After a replacement its numbers may be of before; one report a page is no loss.
     if (std::exchange(mine.replaced, false) || !mine.pool) return;
-    mine.pool->use(index, counts, stride);
+    mine.pool->use(index, counts, stride, context_.settings.sinks);
 }
 
 }  // namespace kvplane::infinigen

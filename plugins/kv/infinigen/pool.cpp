@@ -19,17 +19,20 @@ void Pool::append(int64_t n_cached, int64_t n_rows) {
     clock_ += static_cast<uint64_t>(n_rows);
 }
 
-void Pool::use(const int32_t* index, const int32_t* counts, uint64_t stride) {
+void Pool::use(const int32_t* index, const int32_t* counts, uint64_t stride, int64_t n_always) {
     clock_++;
     for (size_t head = 0; head < heads_.size(); head++) {
         Rows& rows = heads_[head];
         bool full = false;
-        for (int32_t i = 0; i < counts[head]; i++) {
-            const auto row = static_cast<size_t>(index[head * stride + static_cast<uint64_t>(i)]);
-            if (row >= rows.size()) continue;  // rewound since
+        const auto touch = [&](size_t row) {
+            if (row >= rows.size()) return;  // rewound since
             rows[row].last_used = clock_;
             rows[row].uses = std::min(rows[row].uses + 1, full_count_);
             full |= rows[row].uses == full_count_;
+        };
+        for (int64_t row = 0; row < n_always; row++) touch(static_cast<size_t>(row));
+        for (int32_t i = 0; i < counts[head]; i++) {
+            touch(static_cast<size_t>(index[head * stride + static_cast<uint64_t>(i)]));
         }
         if (full) {
             for (Row& row : rows) row.uses /= 2;

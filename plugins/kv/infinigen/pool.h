@@ -17,8 +17,9 @@ public:
     // Rows [n_cached, n_cached + n_rows) are new; what stood from n_cached on is forgotten.
     void append(int64_t n_cached, int64_t n_rows);
 
-    // The rows of each KV head that a step selected: index [n_kv_heads][stride], of which counts[head] are valid.
-    void use(const int32_t* index, const int32_t* counts, uint64_t stride);
+    // The rows of each KV head that a step read: the first n_always (sinks, which no selection names), and index
+    // [n_kv_heads][stride], of which counts[head] are valid.
+    void use(const int32_t* index, const int32_t* counts, uint64_t stride, int64_t n_always = 0);
 
     // Chooses victims [n_kv_heads][n_victims] in [begin, end), ascending a head: fifo the oldest, lru the longest
     // unused, counter the least used; ties go to the oldest. False when there are not as many rows.

@@ -56,6 +56,17 @@ TEST(Pool, counter_takes_the_least_used_and_of_those_the_oldest) {
     EXPECT_EQ(chosen(pool, 0, 10, 1), (Victims{3}));
 }
 
+// Without it lru and counter would let the sinks go first: no selection ever names them, and all is lost with them.
+TEST(Pool, rows_that_are_always_read_count_as_used) {
+    for (const PoolPolicy policy : {PoolPolicy::lru, PoolPolicy::counter}) {
+        Pool pool = pool_of(policy, 10);
+        const int32_t selected[] = {4, 5};
+        const int32_t count = 2;
+        pool.use(selected, &count, 2, 2);
+        EXPECT_EQ(chosen(pool, 0, 8, 3), (Victims{2, 3, 6}));
+    }
+}
+
 TEST(Pool, counters_saturate_and_all_are_halved) {
     Pool pool = pool_of(PoolPolicy::counter, 4, 3);  // full at 7
     for (int i = 0; i < 3; i++) use(pool, {1});
