@@ -87,12 +87,14 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
         strategy_->aux_load(read_aux_file(aux, strategy_id_, setting.fingerprint));
     }
 
-    const uint64_t most = uint64_t{layout.pages(static_cast<uint64_t>(context_))} * layout.layers *
-                          layout.page_bytes() * static_cast<uint64_t>(max_sequences_);
+    const uint64_t most_pages =
+        uint64_t{layout.pages(static_cast<uint64_t>(context_))} * layout.layers * static_cast<uint64_t>(max_sequences_);
+    const uint64_t most = most_pages * layout.page_bytes();
     KvStoreOptions options;
     options.device_bytes =
         budget(pipeline, "tiers.device.kv_bytes", most + 4 * layout.page_bytes(), device_->total_bytes());
     options.host_bytes = budget(pipeline, "tiers.host.kv_bytes", most, physical_memory_bytes());
+    options.most_pages = most_pages;
     options.in_place = in_place;
     options.staging_pages = static_cast<uint32_t>(pipeline.integer("memory.staging_pages"));
     options.resident_share = pipeline.real("memory.resident_share");
@@ -169,7 +171,12 @@ uint64_t Engine::submit(GenerationRequest request) {
     running.request = std::move(request);
     running.first_logits = running.text.prompt_tokens - 1;
     const uint64_t id = add(std::move(running));
-    admit();
+    try {
+        admit();
+    } catch (...) {
+        forget(id);
+        throw;
+    }
     return id;
 }
 
@@ -183,7 +190,13 @@ void Engine::admit() {
         const int64_t most = running.forced ? n_given : std::min(context_, n_given + running.request.max_tokens);
         running.cache = store_->open(running.id, static_cast<uint64_t>(std::min(most, pool_rows())));
         if (running.cache == nullptr) return;
-        running.state = strategy_->open_sequence(running.id, running.text.prompt_tokens, most);
+        try {
+            running.state = strategy_->open_sequence(running.id, running.text.prompt_tokens, most);
+        } catch (...) {
+            store_->close(running.cache);
+            running.cache = nullptr;
+            throw;
+        }
         ++open;
     }
 }
@@ -232,7 +245,7 @@ bool Engine::step() {
     const uint64_t room = std::min(store_->max_step_tokens(),
                                    static_cast<uint64_t>(std::max<int64_t>(store_->layout().page_tokens, pool_room)));
     const SchedulerLimits limits{program_->max_rows(), static_cast<int64_t>(std::min<uint64_t>(room, INT32_MAX)),
-                                 store_->layout().page_tokens};
+                                 store_->layout().page_tokens, store_->spills() ? 1 : max_sequences_};
     const Step next = next_step(ready, limits);
     if (next.parts.empty()) return false;
 
@@ -267,7 +280,12 @@ void Engine::evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, in
     running.first_logits = first;
     running.on_logits = on_logits;
     const uint64_t id = add(std::move(running));
-    while (step()) {
+    try {
+        while (!(should_stop && should_stop()) && step()) {
+        }
+    } catch (...) {
+        forget(id);
+        throw;
     }
     forget(id);
 }
@@ -285,8 +303,9 @@ std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {
 }
 
 std::map<std::string, TierReport> Engine::tiers() const {
-    const auto report = [](const Tier& tier) { return TierReport{tier.budget_bytes(), tier.peak_bytes()}; };
-    return {{"device", report(store_->device_tier())}, {"host", report(store_->host_tier())}};
+    const KvStoreOptions& options = store_->options();
+    return {{"device", {options.device_bytes, store_->device_tier().peak_bytes()}},
+            {"host", {options.host_bytes, store_->host_tier().peak_bytes()}}};
 }
 
 }  // namespace kvplane

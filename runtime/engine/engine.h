@@ -89,6 +89,8 @@ public:
 
     // Called before each step of a prompt: how many of its tokens are done.
     std::function<void(int64_t done, int64_t total)> on_prefill;
+    // Asked before each step of evaluate() and calibrate(); true ends them early.
+    std::function<bool()> should_stop;
 
 private:
     struct Running {

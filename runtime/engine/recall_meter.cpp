@@ -27,11 +27,10 @@ std::vector<uint8_t> selected_rows(KvStore& store, std::span<const kvp_segment> 
             continue;
         }
         const int64_t unit = segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1;
-        const std::vector<int32_t> counts = store.host_copy(segment.count, kv_heads);
-        const std::vector<int32_t> index = store.host_copy(segment.index, kv_heads * segment.index_stride);
+        const KvStore::Lists lists = store.lists(segment);
         for (uint32_t head = 0; head < kv_heads; ++head) {
-            for (int32_t i = 0; i < counts[head]; ++i) {
-                const int64_t entry = index[head * segment.index_stride + static_cast<uint64_t>(i)];
+            for (int32_t i = 0; i < lists.counts[head]; ++i) {
+                const int64_t entry = lists.index[head * lists.stride + static_cast<uint64_t>(i)];
                 mark(head, entry * unit, (entry + 1) * unit);
             }
         }

@@ -39,6 +39,8 @@ void StepRunner::begin(const Step& step, std::span<const Sequence> sequences) {
     n_rows_ = step.n_rows();
     ++number_;
     scratch_.reset();
+    meter_bytes_ = 0;
+    meter_seconds_ = 0;
     selections_.clear();
     parts_.clear();
     for (size_t i = 0; i < step.parts.size(); ++i) {
@@ -172,7 +174,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
 
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     const bool prefill = std::any_of(step.parts.begin(), step.parts.end(), [](const auto& p) { return p.prefill; });
-    (prefill ? statistics_.prefill_seconds : statistics_.decode_seconds) += took.count();
+    (prefill ? statistics_.prefill_seconds : statistics_.decode_seconds) += took.count() - meter_seconds_;
     const double token_bytes = static_cast<double>(store_.layout().row_bytes()) * store_.layout().kv_heads * n_layers_;
     for (size_t i = 0; i < parts_.size(); ++i) {
         const kvp_kv_sequence& part = parts_[i].abi;
@@ -188,7 +190,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         store_.commit(*parts_[i].cache, part.n_rows);
         step.parts[i].text->n_computed += part.n_rows;
     }
-    if (!prefill) statistics_.bytes_moved += static_cast<double>(transfers_.bytes() - moved_before);
+    if (!prefill) statistics_.bytes_moved += static_cast<double>(transfers_.bytes() - moved_before - meter_bytes_);
     statistics_.transfer_wait_seconds = static_cast<double>(transfers_.wait_ns()) * 1e-9;
     store_.verify();
 }
@@ -260,10 +262,15 @@ void StepRunner::attend(uint32_t layer) {
 void StepRunner::measure_recall(const CachedPart& part, uint32_t layer) {
     const bool selects = strategy_.dense_layers() < n_layers_;
     if (!device_.reads_host_memory() || (selects && layer < strategy_.dense_layers())) return;
+    // What the meter moves and how long it takes is not the run's.
+    const auto start = std::chrono::steady_clock::now();
+    const uint64_t moved_before = transfers_.bytes();
     std::vector<float> query(static_cast<size_t>(query_.columns()));
     const Tensor row = query_.rows(part.abi.row_begin, 1);
     device_.download(query.data(), row.address(), query.size() * sizeof(float));
     recall_meter_.measure(store_, part, layer, query, scale_);
+    meter_bytes_ += transfers_.bytes() - moved_before;
+    meter_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 void StepRunner::count_selections() {
@@ -277,13 +284,12 @@ void StepRunner::count_selections() {
             if (segment.form == KVP_SEGMENT_RANGE) {
                 rows += static_cast<double>(std::min(segment.end, part.abi.n_cached) - segment.begin);
             } else if (segment.form != KVP_SEGMENT_VIRTUAL) {
-                const std::vector<int32_t> counts = store_.host_copy(segment.count, kv_heads);
+                const KvStore::Lists lists = store_.lists(segment);
                 double sum = 0;
-                for (int32_t count : counts) sum += count;
+                for (int32_t count : lists.counts) sum += count;
                 rows += sum / kv_heads * (segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1);
                 if (strategy_.wants_selected() && segment.form == KVP_SEGMENT_ROW_LIST) {
-                    const auto index = store_.host_copy(segment.index, kv_heads * segment.index_stride);
-                    strategy_.selected(part, selection.layer, index, counts, segment.index_stride);
+                    strategy_.selected(part, selection.layer, lists);
                 }
             }
         }

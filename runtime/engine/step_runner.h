@@ -80,6 +80,8 @@ private:
     int64_t n_rows_ = 0;
     std::vector<CachedPart> parts_;
     std::vector<Selection> selections_;
+    uint64_t meter_bytes_ = 0;
+    double meter_seconds_ = 0;
     Tensor normed_, residual_, query_, key_, value_, attended_, lse_, positions_, raw_query_, raw_key_;
 };
 

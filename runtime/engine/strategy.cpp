@@ -22,6 +22,9 @@ struct StrategyServices {
         } catch (const std::exception& error) {
             strategy.failure_ = error.what();
             strategy.failure_kind_ = ErrorKind::runtime;
+        } catch (...) {
+            strategy.failure_ = "an unknown exception in the core";
+            strategy.failure_kind_ = ErrorKind::runtime;
         }
         return KVP_ERROR_INTERNAL;
     }
@@ -121,6 +124,12 @@ struct StrategyServices {
         Strategy& strategy = self(call);
         return guarded(strategy, [&] {
             kvp_status result = KVP_OK;
+            const kvp_kv_sequence& named = part(strategy, sequence).abi;
+            if (begin < 0 || end > named.n_cached + named.n_rows) {
+                throw Error(ErrorKind::plugin, "the KV strategy visits rows [" + std::to_string(begin) + ", " +
+                                                   std::to_string(end) + ") of " +
+                                                   std::to_string(named.n_cached + named.n_rows));
+            }
             strategy.store_->walk(*part(strategy, sequence).cache, layer(strategy, at_layer), begin, end,
                                   [&](const kvp_rows& rows, int64_t from, int64_t to) {
                                       if (result == KVP_OK) result = visit(context, &rows, from, to);
@@ -186,7 +195,10 @@ Strategy::~Strategy() {
 }
 
 void Strategy::check(kvp_status status, const char* hook) {
-    if (status == KVP_OK) return;
+    if (status == KVP_OK) {
+        failure_.clear();  // the plugin could do without what failed
+        return;
+    }
     const std::string reason = explain_(status);
     if (!failure_.empty()) {
         // The core itself failed inside one of its services; that is the cause.
@@ -344,9 +356,9 @@ void Strategy::rows_replaced(uint32_t sequence, uint32_t layer, int64_t end, std
     check(table_->rows_replaced(instance_, reinterpret_cast<kvp_kv_call*>(this), &at, &done), "rows_replaced");
 }
 
-void Strategy::selected(const CachedPart& part, uint32_t layer, const std::vector<int32_t>& index,
-                        const std::vector<int32_t>& counts, uint64_t stride) {
-    check(table_->selected(instance_, part.abi.state, layer, index.data(), counts.data(), stride), "selected");
+void Strategy::selected(const CachedPart& part, uint32_t layer, const KvStore::Lists& lists) {
+    check(table_->selected(instance_, part.abi.state, layer, lists.index.data(), lists.counts.data(), lists.stride),
+          "selected");
 }
 
 void Strategy::calibrate(uint32_t layer, const float* query, const float* key, int64_t n_rows) {
@@ -360,7 +372,7 @@ std::vector<std::byte> Strategy::aux_save() {
         const auto* source = static_cast<const std::byte*>(bytes);
         try {
             target.insert(target.end(), source, source + n_bytes);
-        } catch (const std::bad_alloc&) {
+        } catch (...) {  // bad_alloc, length_error
             return KVP_ERROR_MEMORY;
         }
         return KVP_OK;

@@ -63,8 +63,7 @@ public:
     std::vector<int32_t> evict(uint32_t sequence, uint32_t layer, int64_t end);
     void rows_replaced(uint32_t sequence, uint32_t layer, int64_t end, std::vector<int32_t>& victims);
     // The selection of a layer, on the host.
-    void selected(const CachedPart& part, uint32_t layer, const std::vector<int32_t>& index,
-                  const std::vector<int32_t>& counts, uint64_t stride);
+    void selected(const CachedPart& part, uint32_t layer, const KvStore::Lists& lists);
     bool wants_selected() const { return table_->selected != nullptr; }
 
     bool can_calibrate() const { return table_->calibrate != nullptr && table_->aux_save != nullptr; }

@@ -13,8 +13,9 @@ std::string bytes_text(uint64_t bytes) {
     return std::to_string(bytes) + " bytes";
 }
 
-uint32_t slots_of(const char* tier, uint64_t bytes, const PageLayout& layout) {
-    const uint64_t slots = bytes / layout.page_bytes();
+uint32_t slots_of(const char* tier, uint64_t bytes, const PageLayout& layout, const KvStoreOptions& options) {
+    const uint64_t useful = options.most_pages + options.staging_pages + 4;
+    const uint64_t slots = std::min(bytes / layout.page_bytes(), useful);
     if (slots == 0) {
         throw Error(ErrorKind::memory, std::string("tiers.") + tier + ".kv_bytes is " + bytes_text(bytes) +
                                            ", less than one page of " + std::to_string(layout.page_tokens) +
@@ -33,18 +34,21 @@ KvStore::KvStore(Device& device, Transfers& transfers, const PageLayout& layout,
       layout_(layout),
       options_(options),
       sidecars_(std::move(sidecars)),
-      device_memory_(device, slots_of("device", options.device_bytes, layout) * layout.page_bytes(), "KV pages"),
-      host_memory_(options.host_bytes / layout.page_bytes() * layout.page_bytes()),
+      device_memory_(device, slots_of("device", options.device_bytes, layout, options) * layout.page_bytes(),
+                     "KV pages"),
+      host_memory_(
+          options.host_bytes == 0 ? 0 : slots_of("host", options.host_bytes, layout, options) * layout.page_bytes()),
       device_tier_("device", KVP_TIER_DEVICE, device_memory_.address(), layout.page_bytes(),
-                   slots_of("device", options.device_bytes, layout)),
+                   slots_of("device", options.device_bytes, layout, options)),
       host_tier_("host", KVP_TIER_HOST, host_memory_.address(), layout.page_bytes(),
-                 options.host_bytes == 0 ? 0 : slots_of("host", options.host_bytes, layout)),
+                 options.host_bytes == 0 ? 0 : slots_of("host", options.host_bytes, layout, options)),
       resident_(layout_, device_tier_) {
     transfers_.add_tier(device_tier_);
     if (host_tier_.capacity() > 0) transfers_.add_tier(host_tier_);
 }
 
 KvStore::~KvStore() {
+    transfers_.settle_all();
     while (!sequences_.empty()) close(&sequences_.front());
 }
 
@@ -74,41 +78,51 @@ SequenceCache* KvStore::open(uint64_t id, uint64_t max_tokens) {
     const uint64_t total = reserved_pages_ + pages;
     const uint64_t open_sequences = sequences_.size() + 1;
     const bool device_holds_all = total + (options_.in_place ? 0 : 2) <= device;
-    if (options_.in_place) {
-        if (total > device + host) return nullptr;
-    } else if (!device_holds_all && (total > host || open_sequences * layout_.layers + 4 > device)) {
-        return nullptr;
-    }
-    spills_ = !options_.in_place && !device_holds_all;
-    reserved_pages_ = total;
+    // Once pages are away, reading has to fetch until the last sequence that may have some has ended.
+    const bool spills = !options_.in_place && (!device_holds_all || (spills_ && !sequences_.empty()));
+    if (options_.in_place && total > device + host) return nullptr;
+    if (spills && (total > host || open_sequences * layout_.layers + 4 > device)) return nullptr;
     SequenceCache& opened = sequences_.emplace_back(device_, layout_, id, max_tokens, sidecars_);
     peak_sidecar_bytes_ = std::max(peak_sidecar_bytes_, sidecar_bytes());
-    if (spills_ && staging_.empty()) {
-        // What the tails and a chunk's pages leave; two are always there.
-        const uint64_t left = device - open_sequences * layout_.layers - 1;
-        const uint64_t wanted = std::clamp<uint64_t>(options_.staging_pages, 2, std::max<uint64_t>(2, left / 2));
-        while (staging_.size() < wanted) staging_.push_back(acquire_device_slot(SlotUse::staging));
-    }
-    if (spills_ && resident_.slots() == 0) resident_.grow(acquire_device_slot(SlotUse::resident));
-    while (spills_ && resident_.slots() > room_for_resident()) {
-        const auto slot = resident_.shrink();
-        if (!slot) break;
-        device_tier_.release(*slot);
+    reserved_pages_ = total;
+    spills_ = spills;
+    try {
+        share_slots();
+    } catch (...) {
+        close(&opened);
+        throw;
     }
     return &opened;
 }
 
-void KvStore::close(SequenceCache* sequence) {
-    while (std::any_of(stores_.begin(), stores_.end(), [&](const Store& store) {
-        return std::any_of(store.pages.begin(), store.pages.end(),
-                           [&](const PageId& id) { return id.sequence == sequence; });
-    })) {
-        retire_stores(true);
+// Staging and the resident set take what the pages being written leave; nothing while nothing spills.
+void KvStore::share_slots() {
+    uint64_t staging = 0;
+    if (spills_) {
+        const uint64_t left = device_tier_.capacity() - sequences_.size() * layout_.layers - 2;
+        staging = std::clamp<uint64_t>(options_.staging_pages, 2, std::max<uint64_t>(2, left / 2));
     }
+    while (staging_.size() > staging) {
+        device_tier_.release(staging_.back());
+        staging_.pop_back();
+    }
+    const uint64_t resident = spills_ ? room_for_resident() : 0;
+    while (resident_.slots() > resident) {
+        const auto slot = resident_.shrink();
+        if (!slot) break;
+        device_tier_.release(*slot);
+    }
+    while (staging_.size() < staging) staging_.push_back(acquire_device_slot(SlotUse::staging));
+    if (spills_ && resident_.slots() == 0) resident_.grow(acquire_device_slot(SlotUse::resident));
+}
+
+void KvStore::close(SequenceCache* sequence) {
+    for (const Store& store : stores_) transfers_.settle(store.transfer);
+    while (!stores_.empty()) end_store();
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
         LayerCache& cache = sequence->layers[layer];
         for (Ticket& ticket : cache.tickets) {
-            if (ticket.transfer != 0) transfers_.wait(ticket.transfer);
+            transfers_.settle(ticket.transfer);
             release(ticket);
         }
         resident_.drop(cache);
@@ -221,18 +235,37 @@ void KvStore::store_pages(std::vector<PageId> pages) {
 
 void KvStore::retire_stores(bool wait_for_one) {
     while (!stores_.empty()) {
-        if (wait_for_one) {
-            transfers_.wait(stores_.front().transfer);
-            wait_for_one = false;
-        } else if (!transfers_.done(stores_.front().transfer)) {
-            return;
+        const TransferId transfer = stores_.front().transfer;
+        try {
+            if (wait_for_one) {
+                transfers_.wait(transfer);
+                wait_for_one = false;
+            } else if (!transfers_.done(transfer)) {
+                return;
+            }
+        } catch (const Error&) {
+            if (transfers_.failed(transfer)) end_store();
+            throw;
         }
-        for (const PageId& id : stores_.front().pages) {
-            page(id).state = PageState::clean;
+        end_store();
+    }
+}
+
+// The oldest store has ended. If it failed, its copies are gone and the pages are where they were.
+void KvStore::end_store() {
+    const bool failed = transfers_.failed(stores_.front().transfer);
+    for (const PageId& id : stores_.front().pages) {
+        Page& stored = page(id);
+        if (failed) {
+            host_tier_.release(stored.host_slot);
+            stored.host_slot = -1;
+            stored.state = PageState::dirty;
+        } else {
+            stored.state = PageState::clean;
             evictable_.insert(eviction_key(id));
         }
-        stores_.pop_front();
     }
+    stores_.pop_front();
 }
 
 void KvStore::begin_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {

@@ -32,6 +32,7 @@ namespace kvplane {
 struct KvStoreOptions {
     uint64_t device_bytes = 0;  // budgets of the tiers; cut to whole pages
     uint64_t host_bytes = 0;
+    uint64_t most_pages = 0;  // that all sequences together can grow to: a tier gets no more slots than that, and some
     bool in_place = true;
     uint32_t staging_pages = 8;
     double resident_share = 0.1;   // of the KV that open sequences may grow to
@@ -80,12 +81,19 @@ public:
     using Visit = std::function<void(const kvp_rows& rows, int64_t begin, int64_t end)>;
     void walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end, const Visit& visit);
 
-    // Index lists are device memory: what the host sees of them.
-    std::vector<int32_t> host_copy(kvp_address address, uint64_t n_values);
+    // What a ROW_LIST or PAGE_LIST names, seen from the host: index [kv_head][stride], of which counts[kv_head] are
+    // valid.
+    struct Lists {
+        std::vector<int32_t> index;
+        std::vector<int32_t> counts;
+        uint64_t stride;
+    };
+    Lists lists(const kvp_segment& segment);
 
     const Tier& device_tier() const { return device_tier_; }
     const Tier& host_tier() const { return host_tier_; }
     const PageLayout& layout() const { return layout_; }
+    const KvStoreOptions& options() const { return options_; }
     bool in_place() const { return options_.in_place; }
     bool spills() const { return spills_; }
     uint64_t sidecar_bytes() const;
@@ -105,6 +113,8 @@ private:
     };
     // Leaves first: pages of layers that are read in full last, old pages first.
     using EvictionKey = std::tuple<bool, uint32_t, uint32_t, uint64_t, SequenceCache*>;
+    std::vector<int32_t> host_copy(kvp_address address, uint64_t n_values);
+
     struct Need {
         uint32_t kv_head;
         uint64_t group;
@@ -113,10 +123,13 @@ private:
     Page& page(const PageId& id) { return id.sequence->layers[id.layer].pages[id.index]; }
     EvictionKey eviction_key(const PageId& id) const;
     void show_page(const PageId& id, kvp_address address);
+    void show_resident_groups(const PageId& id);
     int32_t acquire_device_slot(SlotUse use);
     bool evict_one();
     void store_pages(std::vector<PageId> pages);
     void retire_stores(bool wait_for_one);
+    void end_store();
+    void share_slots();
     uint64_t room_for_resident() const;
     bool make_room_for_entry();
     void let_go_of_prefetches();

@@ -40,11 +40,25 @@ std::vector<int32_t> KvStore::host_copy(kvp_address address, uint64_t n_values) 
     return values;
 }
 
+KvStore::Lists KvStore::lists(const kvp_segment& segment) {
+    Lists made;
+    made.stride = segment.index_stride;
+    made.index = host_copy(segment.index, uint64_t{layout_.kv_heads} * segment.index_stride);
+    made.counts = host_copy(segment.count, layout_.kv_heads);
+    const auto most = static_cast<int32_t>(std::min<uint64_t>(segment.max_count, segment.index_stride));
+    for (int32_t& count : made.counts) count = std::clamp(count, 0, most);
+    return made;
+}
+
 // The groups that a segment touches, each once.
 std::vector<KvStore::Need> KvStore::needs(const LayerCache& layer, const kvp_segment& segment) {
     std::vector<Need> found;
     const uint64_t tokens = layout_.group_tokens;
     if (segment.form == KVP_SEGMENT_RANGE) {
+        if (segment.begin < 0 || segment.end > static_cast<int64_t>(layer.groups.stride() * tokens)) {
+            throw Error(ErrorKind::plugin, "the KV strategy wants rows [" + std::to_string(segment.begin) + ", " +
+                                               std::to_string(segment.end) + "), which is not in the cache");
+        }
         for (uint32_t head = 0; segment.begin < segment.end && head < layout_.kv_heads; ++head) {
             for (auto group = static_cast<uint64_t>(segment.begin) / tokens;
                  group <= static_cast<uint64_t>(segment.end - 1) / tokens; ++group) {
@@ -53,15 +67,13 @@ std::vector<KvStore::Need> KvStore::needs(const LayerCache& layer, const kvp_seg
         }
         return found;
     }
-    const std::vector<int32_t> counts = host_copy(segment.count, layout_.kv_heads);
-    const std::vector<int32_t> index = host_copy(segment.index, uint64_t{layout_.kv_heads} * segment.index_stride);
+    const Lists named = lists(segment);
     const uint64_t unit = segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1;
     for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
-        const auto count =
-            static_cast<uint64_t>(std::clamp<int32_t>(counts[head], 0, static_cast<int32_t>(segment.max_count)));
+        const auto count = static_cast<uint64_t>(named.counts[head]);
         uint64_t next = 0;  // first group that was not named yet
         for (uint64_t i = 0; i < count; ++i) {
-            const int32_t entry = index[head * segment.index_stride + i];
+            const int32_t entry = named.index[head * named.stride + i];
             const uint64_t first = static_cast<uint64_t>(entry) * unit / tokens;
             const uint64_t last = (static_cast<uint64_t>(entry) * unit + unit - 1) / tokens;
             if (entry < 0 || last >= layer.groups.stride()) {
@@ -86,6 +98,10 @@ bool KvStore::gather(SequenceCache& sequence, uint32_t layer, std::span<const Ne
     for (; taken < wanted.size(); ++taken) {
         const Need& need = wanted[taken];
         Page& held = cache.pages[need.group / per_head];
+        if (held.state == PageState::empty) {
+            throw Error(ErrorKind::plugin, "the KV strategy names rows of page " +
+                                               std::to_string(need.group / per_head) + ", which holds none yet");
+        }
         if (held.device_slot >= 0) {
             ++held.pins;
             ticket.pinned_pages.push_back(&held);
@@ -256,25 +272,32 @@ void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const ui
         return transfers_.submit(host_tier_, device_tier_, from, to, layout_.page_bytes(), KVP_PRIORITY_FOREGROUND);
     };
     TransferId coming = load(0);
-    for (uint32_t window = 0; window < windows; ++window) {
-        transfers_.wait(coming);
-        if (window + 1 < windows) coming = load(window + 1);
-        const uint32_t first = window * half;
-        const uint32_t last = std::min(n_pages, first + half);
-        for (uint32_t i = first; i < last; ++i) {
-            show_page({&sequence, layer, pages[i]}, device_tier_.address(slot_of(window, i - first)));
-        }
-        use(first, last);
-        for (uint32_t i = first; i < last; ++i) {
-            // Groups of the page that the resident set holds are readable there again.
-            show_page({&sequence, layer, pages[i]}, 0);
-            for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
-                for (uint32_t g = 0; g < layout_.groups_per_head(); ++g) {
-                    const int32_t entry = ResidentSet::find(sequence.layers[layer], head,
-                                                            uint64_t{pages[i]} * layout_.groups_per_head() + g);
-                    if (entry >= 0) resident_.publish(entry);
-                }
+    try {
+        for (uint32_t window = 0; window < windows; ++window) {
+            transfers_.wait(coming);
+            if (window + 1 < windows) coming = load(window + 1);
+            const uint32_t first = window * half;
+            const uint32_t last = std::min(n_pages, first + half);
+            for (uint32_t i = first; i < last; ++i) {
+                show_page({&sequence, layer, pages[i]}, device_tier_.address(slot_of(window, i - first)));
             }
+            use(first, last);
+            for (uint32_t i = first; i < last; ++i) show_resident_groups({&sequence, layer, pages[i]});
+        }
+    } catch (...) {
+        transfers_.settle(coming);  // the slots that it writes to are about to be others'
+        throw;
+    }
+}
+
+// A page leaves the staging slots: of its groups, those that the resident set holds are readable there again.
+void KvStore::show_resident_groups(const PageId& id) {
+    show_page(id, 0);
+    for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
+        for (uint32_t i = 0; i < layout_.groups_per_head(); ++i) {
+            const int32_t entry = ResidentSet::find(id.sequence->layers[id.layer], head,
+                                                    uint64_t{id.index} * layout_.groups_per_head() + i);
+            if (entry >= 0) resident_.publish(entry);
         }
     }
 }
@@ -285,7 +308,6 @@ void KvStore::read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const
     LayerCache& cache = sequence.layers[layer];
     const std::vector<Need> wanted = needs(cache, segment);
     const uint64_t stride = uint64_t{layout_.group_tokens} * wanted.size();
-    std::vector<int32_t> counts, index;
     std::vector<uint8_t> selected;  // rows of the cache that the list names, a KV head after the other
     const uint64_t n_rows = cache.groups.stride() * layout_.group_tokens;
     selected.assign(n_rows * layout_.kv_heads, 0);
@@ -295,12 +317,11 @@ void KvStore::read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const
                       selected.begin() + static_cast<std::ptrdiff_t>(head * n_rows) + segment.end, uint8_t{1});
         }
     } else {
-        counts = host_copy(segment.count, layout_.kv_heads);
-        index = host_copy(segment.index, uint64_t{layout_.kv_heads} * segment.index_stride);
+        const Lists named = lists(segment);
         const uint64_t unit = segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1;
         for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
-            for (int32_t i = 0; i < counts[head]; ++i) {
-                const auto entry = static_cast<uint64_t>(index[head * segment.index_stride + static_cast<uint64_t>(i)]);
+            for (int32_t i = 0; i < named.counts[head]; ++i) {
+                const auto entry = static_cast<uint64_t>(named.index[head * named.stride + static_cast<uint64_t>(i)]);
                 for (uint64_t row = entry * unit; row < entry * unit + unit; ++row) selected[head * n_rows + row] = 1;
             }
         }

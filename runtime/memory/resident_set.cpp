@@ -54,6 +54,7 @@ void ResidentSet::forget(int32_t entry) {
     e.layer->resident[e.kv_head * e.layer->groups.stride() + e.group] = -1;
     e.layer->groups.set(e.kv_head, e.group, 0);
     e.layer = nullptr;
+    e.pins = 0;
     free_.push_back(entry);
 }
 

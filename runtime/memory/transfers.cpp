@@ -19,12 +19,7 @@ Transfers::Transfers(const kvp_transfer* table, Device& device, Explain explain)
 }
 
 Transfers::~Transfers() {
-    for (int i = 0; i < polls_before_lost && !running_.empty(); ++i) {
-        try {
-            collect(poll_ns);
-        } catch (const Error&) {  // a failed copy into memory that goes away anyway
-        }
-    }
+    settle_all();
     for (const auto& [tier, memory] : memories_) table_->remove_memory(engine_, memory);
     table_->close(engine_);
 }
@@ -88,21 +83,40 @@ void Transfers::collect(uint64_t timeout_ns) {
         if (running == running_.end()) {
             throw Error(ErrorKind::plugin, "the transfer plugin ended a batch that it was not given");
         }
-        const std::string direction = running->second;
-        running_.erase(running);
         if (records[i].state != KVP_TRANSFER_DONE) {
-            throw Error(ErrorKind::runtime, "a copy from " + direction + " failed after " +
-                                                std::to_string(records[i].n_bytes) + " bytes (state " +
-                                                std::to_string(records[i].state) + ", error " +
-                                                std::to_string(records[i].error) + ")");
+            failed_[records[i].tag] = "a copy from " + running->second + " failed after " +
+                                      std::to_string(records[i].n_bytes) + " bytes (state " +
+                                      std::to_string(records[i].state) + ", error " + std::to_string(records[i].error) +
+                                      ")";
         }
+        running_.erase(running);
     }
 }
 
+void Transfers::throw_if_failed(TransferId id) const {
+    const auto failed = failed_.find(id);
+    if (failed != failed_.end()) throw Error(ErrorKind::runtime, failed->second);
+}
+
 bool Transfers::done(TransferId id) {
-    if (!running_.contains(id)) return true;
-    collect(0);
+    if (running_.contains(id)) collect(0);
+    throw_if_failed(id);
     return !running_.contains(id);
+}
+
+void Transfers::settle(TransferId id) noexcept {
+    try {
+        for (int i = 0; i < polls_before_lost && running_.contains(id); ++i) collect(poll_ns);
+    } catch (...) {  // the plugin itself fails: nothing more can be waited for
+    }
+}
+
+void Transfers::settle_all() noexcept {
+    while (!running_.empty()) {
+        const TransferId id = running_.begin()->first;
+        settle(id);
+        running_.erase(id);
+    }
 }
 
 void Transfers::wait(TransferId id) {
@@ -116,6 +130,7 @@ void Transfers::wait(TransferId id) {
         collect(poll_ns);
         if (running_.size() != before) i = 0;
     }
+    throw_if_failed(id);
     const auto waited = std::chrono::steady_clock::now() - start;
     wait_ns_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count());
 }

@@ -36,9 +36,13 @@ public:
     // device's queue now comes first: what wrote the source, and what still reads the target.
     TransferId submit(const Tier& from, const Tier& to, std::span<const uint64_t> from_offsets,
                       std::span<const uint64_t> to_offsets, uint64_t piece_bytes, uint32_t priority);
-    // True once it ended well; throws Error(runtime) if it failed.
+    // True once it ended well; throws Error(runtime) if it failed, at every call.
     bool done(TransferId id);
     void wait(TransferId id);
+    // Returns when it no longer touches memory, however it ended. For clean-up: 0 is allowed, nothing is thrown.
+    void settle(TransferId id) noexcept;
+    void settle_all() noexcept;
+    bool failed(TransferId id) const { return failed_.contains(id); }
 
     const std::map<std::string, Totals>& totals() const { return totals_; }  // by "host to device"
     uint64_t bytes() const { return bytes_; }
@@ -46,6 +50,7 @@ public:
 
 private:
     void collect(uint64_t timeout_ns);
+    void throw_if_failed(TransferId id) const;
     void check(kvp_status status, std::string_view doing);
 
     const kvp_transfer* table_;
@@ -54,6 +59,7 @@ private:
     kvp_transfer_engine* engine_ = nullptr;
     std::map<const Tier*, kvp_transfer_memory*> memories_;
     std::unordered_map<TransferId, std::string> running_;  // id -> what it is, for messages
+    std::unordered_map<TransferId, std::string> failed_;   // id -> why
     TransferId last_ = 0;
     std::map<std::string, Totals> totals_;
     uint64_t bytes_ = 0;

@@ -26,9 +26,11 @@ Step next_step(std::span<const std::pair<RunningText*, uint64_t>> sequences, con
         if (text->finished || text->in_prefill() || !waits || step.n_rows() >= room) continue;
         add_part(step, *text, user, 1, false);
     }
+    int64_t n_prompts = 0;
     for (const auto& [text, user] : sequences) {
         const int64_t left = room - step.n_rows();
-        if (text->finished || !text->in_prefill() || left <= 0) continue;
+        if (text->finished || !text->in_prefill() || left <= 0 || n_prompts == limits.max_prompts) continue;
+        ++n_prompts;
         int64_t n_rows = std::min(left, text->prompt_tokens - text->n_computed);
         const int64_t border = (text->n_computed + n_rows) / limits.page_tokens * limits.page_tokens;
         const bool is_last = text->n_computed + n_rows == text->prompt_tokens;

@@ -13,6 +13,7 @@ struct SchedulerLimits {
     int64_t max_rows;      // of a step
     int64_t max_new_rows;  // that the tiers can take in one step
     int64_t page_tokens;   // chunks that are not the last end at a page's border
+    int64_t max_prompts;   // that a step may read from: each may need a page more than its rows fill
 };
 
 // `sequences`: a running text and the caller's number for it. An empty step: nothing is left to do.

@@ -78,6 +78,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Most tokens that a sequence decodes while the prompts of the others are still read, in chunks of a page at least.
+int64_t decoded_meanwhile(const Cell& cell) {
+    return (cell.sequences - 1) * (cell.depth / 64 + 2);
+}
+
 GenerationRequest random_request(const Engine& engine, int64_t prompt, int64_t new_tokens, uint32_t seed) {
     std::mt19937 generator(seed);
     GenerationRequest request;
@@ -92,7 +97,7 @@ Result measure_prefill(Engine& engine, const Cell& cell, int64_t repeats) {
     for (int64_t i = -1; i < repeats && caught_signal() == 0; ++i) {  // the first one warms up
         const uint64_t id = engine.submit(random_request(engine, cell.tokens, 1, 1));
         const auto start = std::chrono::steady_clock::now();
-        while (engine.step()) {
+        while (caught_signal() == 0 && engine.step()) {
         }
         if (i >= 0) result.rates.push_back(static_cast<double>(cell.tokens) / seconds_since(start));
         engine.forget(id);
@@ -105,19 +110,19 @@ Result measure_decode(Engine& engine, const Cell& cell, int64_t repeats) {
     const int64_t warm_up = 2;
     std::vector<uint64_t> ids;
     for (int64_t i = 0; i < cell.sequences; ++i) {
-        const int64_t new_tokens = 1 + warm_up + repeats * cell.tokens;
+        const int64_t new_tokens = 1 + warm_up + repeats * cell.tokens + decoded_meanwhile(cell);
         ids.push_back(engine.submit(
             random_request(engine, std::max<int64_t>(1, cell.depth), new_tokens, static_cast<uint32_t>(i + 1))));
     }
     const uint64_t prompts = static_cast<uint64_t>(cell.sequences * std::max<int64_t>(1, cell.depth));
     const uint64_t before = engine.statistics().prefill_tokens;
-    while (engine.statistics().prefill_tokens - before < prompts && engine.step()) {
+    while (engine.statistics().prefill_tokens - before < prompts && caught_signal() == 0 && engine.step()) {
     }
     for (int64_t i = 0; i < warm_up; ++i) engine.step();
     for (int64_t i = 0; i < repeats && caught_signal() == 0; ++i) {
         const uint64_t decoded = engine.statistics().decode_tokens;
         const auto start = std::chrono::steady_clock::now();
-        for (int64_t step = 0; step < cell.tokens && engine.step(); ++step) {
+        for (int64_t step = 0; step < cell.tokens && caught_signal() == 0 && engine.step(); ++step) {
         }
         const auto made = static_cast<double>(engine.statistics().decode_tokens - decoded);
         if (made > 0) result.rates.push_back(made / seconds_since(start));
@@ -131,7 +136,8 @@ int bench(const BenchOptions& options) {
     int64_t sequences = 1, context = 0;
     for (const Cell& cell : cells) {
         sequences = std::max(sequences, cell.sequences);
-        const int64_t length = cell.prefill ? cell.tokens + 1 : cell.depth + 4 + options.repeats * cell.tokens;
+        const int64_t length =
+            cell.prefill ? cell.tokens + 1 : cell.depth + 4 + options.repeats * cell.tokens + decoded_meanwhile(cell);
         context = std::max(context, length);
     }
     Session session = open_session(options.model, sequences, context);

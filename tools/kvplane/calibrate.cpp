@@ -5,6 +5,7 @@
 #include "command.h"
 #include "engine/aux_file.h"
 #include "session.h"
+#include "signals.h"
 
 namespace kvplane::tool {
 
@@ -22,7 +23,9 @@ int calibrate(const CalibrateOptions& options) {
     std::vector<int32_t> ids = session.tokenizer->encode(read_text_file(options.text), false);
     if (ids.empty()) throw Error(ErrorKind::usage, options.text + ": is empty; give a text of some thousand tokens");
     if (static_cast<int64_t>(ids.size()) > options.tokens) ids.resize(static_cast<size_t>(options.tokens));
+    session.engine->should_stop = [] { return caught_signal() != 0; };
     const std::vector<std::byte> data = session.engine->calibrate(ids);
+    if (caught_signal() != 0) return 128 + caught_signal();
     write_aux_file(options.output, session.engine->strategy_id(), session.model->fingerprint(), data);
     std::cout << options.output << ": " << data.size() << " bytes from " << ids.size() << " tokens, for "
               << session.engine->strategy_id() << "; use it with kv.aux\n";

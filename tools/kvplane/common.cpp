@@ -22,8 +22,8 @@ void add_pipeline_options(CLI::App& command, PipelineOptions& options) {
 Pipeline load_pipeline(const PipelineOptions& options, const std::vector<std::string>& more) {
     PipelineRequest request;
     request.file = options.file;
-    request.overrides = more;
-    request.overrides.insert(request.overrides.end(), options.overrides.begin(), options.overrides.end());
+    request.overrides = options.overrides;
+    request.overrides.insert(request.overrides.end(), more.begin(), more.end());
     request.environment = PipelineRequest::process_environment();
     Pipeline pipeline = Pipeline::load(request);
     if (options.no_colour) set_log_colour(false);

@@ -35,6 +35,7 @@ double loss(std::span<const float> logits, int32_t token) {
 int perplexity(const PerplexityOptions& options) {
     Session session = open_session(options.model, 1, options.context);
     Engine& engine = *session.engine;
+    engine.should_stop = [] { return caught_signal() != 0; };
     engine.recall_meter().set_every(static_cast<uint64_t>(options.recall_every));
     const std::vector<int32_t> ids = session.tokenizer->encode(read_text_file(options.text), false);
     const auto in_text = static_cast<int64_t>(ids.size()) / options.context;
@@ -64,6 +65,7 @@ int perplexity(const PerplexityOptions& options) {
             ++window_count;
             progress.update(static_cast<uint64_t>(window * options.context + position));
         });
+        if (window_count == 0) break;  // stopped by a signal
         by_window.push_back(std::exp(window_sum / static_cast<double>(window_count)));
         sum += window_sum;
         count += window_count;
@@ -89,8 +91,9 @@ int perplexity(const PerplexityOptions& options) {
         const Statistics& statistics = engine.statistics();
         std::cout << std::fixed << "perplexity " << std::setprecision(4) << result << " over " << count << " tokens of "
                   << windows << " windows; KV read " << std::setprecision(2) << 100 * statistics.share_read()
-                  << " %, moved " << 100 * statistics.share_moved() << " %, recall " << 100 * engine.recall_meter().recall()
-                  << " %, attention mass kept " << 100 * engine.recall_meter().kept_mass() << " %; " << engine.strategy_summary() << "\n";
+                  << " %, moved " << 100 * statistics.share_moved() << " %, recall "
+                  << 100 * engine.recall_meter().recall() << " %, attention mass kept "
+                  << 100 * engine.recall_meter().kept_mass() << " %; " << engine.strategy_summary() << "\n";
     }
     return 0;
 }
@@ -109,8 +112,9 @@ void add_eval(CLI::App& app, Action& action) {
         ->check(CLI::Range(0, 1 << 24));
     command->add_option("--windows", options->windows, "how many windows from the start; 0: all of the text")
         ->check(CLI::Range(0, 1 << 24));
-    command->add_option("--recall-every", options->recall_every,
-                        "compare with dense attention at every Nth decode step (recall, attention mass kept); 0: never")
+    command
+        ->add_option("--recall-every", options->recall_every,
+                     "compare with dense attention at every Nth decode step (recall, attention mass kept); 0: never")
         ->check(CLI::Range(0, 1 << 24));
     command->add_flag("--json", options->json, "one JSON object on standard output");
     command->callback([options, &action] { action = [options] { return perplexity(*options); }; });

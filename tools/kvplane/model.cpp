@@ -31,27 +31,27 @@ int info(const ModelCommandOptions& options) {
         parameters += tensor.elements();
     }
     const uint64_t kv_bytes = uint64_t{2} * shape.layers * shape.kv_heads * shape.head_size * 2;
-    nlohmann::ordered_json report = {{"path", options.path},
-                                     {"architecture", shape.architecture},
-                                     {"name", shape.name},
-                                     {"parameters", parameters},
-                                     {"layers", shape.layers},
-                                     {"width", shape.width},
-                                     {"feed_forward_width", shape.feed_forward_width},
-                                     {"heads", shape.heads},
-                                     {"kv_heads", shape.kv_heads},
-                                     {"head_size", shape.head_size},
-                                     {"vocabulary", shape.vocabulary},
-                                     {"context_length", shape.context_length},
-                                     {"rope", {{"base", shape.rope.base},
-                                               {"dimensions", shape.rope.dimensions},
-                                               {"interleaved", shape.rope.interleaved}}},
-                                     {"tied_output", shape.tied_output},
-                                     {"tensors", model->tensors().size()},
-                                     {"tensor_types", types},
-                                     {"tensor_bytes", bytes},
-                                     {"kv_bytes_per_token", kv_bytes},
-                                     {"warnings", model->warnings()}};
+    nlohmann::ordered_json report = {
+        {"path", options.path},
+        {"architecture", shape.architecture},
+        {"name", shape.name},
+        {"parameters", parameters},
+        {"layers", shape.layers},
+        {"width", shape.width},
+        {"feed_forward_width", shape.feed_forward_width},
+        {"heads", shape.heads},
+        {"kv_heads", shape.kv_heads},
+        {"head_size", shape.head_size},
+        {"vocabulary", shape.vocabulary},
+        {"context_length", shape.context_length},
+        {"rope",
+         {{"base", shape.rope.base}, {"dimensions", shape.rope.dimensions}, {"interleaved", shape.rope.interleaved}}},
+        {"tied_output", shape.tied_output},
+        {"tensors", model->tensors().size()},
+        {"tensor_types", types},
+        {"tensor_bytes", bytes},
+        {"kv_bytes_per_token", kv_bytes},
+        {"warnings", model->warnings()}};
     if (options.json) {
         print_json(std::move(report));
         return 0;

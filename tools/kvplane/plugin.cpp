@@ -36,7 +36,8 @@ int list(const PluginOptions& options) {
     if (options.json) {
         nlohmann::ordered_json plugins = nlohmann::ordered_json::array();
         for (const CatalogEntry& entry : entries) {
-            nlohmann::ordered_json one = entry.manifest ? manifest_json(*entry.manifest) : nlohmann::ordered_json::object();
+            nlohmann::ordered_json one =
+                entry.manifest ? manifest_json(*entry.manifest) : nlohmann::ordered_json::object();
             one["path"] = entry.path.string();
             one["problem"] = entry.problem;
             plugins.push_back(std::move(one));
@@ -73,7 +74,8 @@ int info(const PluginOptions& options) {
         }
         report["options"] = keys;
         nlohmann::ordered_json steps = nlohmann::ordered_json::array();
-        for (const LoadStep& step : plugin->steps()) steps.push_back({{"step", step.name}, {"ok", step.ok}, {"ns", step.ns}});
+        for (const LoadStep& step : plugin->steps())
+            steps.push_back({{"step", step.name}, {"ok", step.ok}, {"ns", step.ns}});
         report["steps"] = steps;
         print_json(std::move(report));
         return 0;

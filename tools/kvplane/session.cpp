@@ -6,7 +6,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
     add_pipeline_options(command, options.pipeline);
     command.add_option("-m,--model", options.model, "model file (GGUF); stands for model.path");
     command.add_option("-t,--threads", options.threads, "threads of the device; stands for device.threads")
-        ->check(CLI::Range(0, 4096));
+        ->check(CLI::Range(0, 1024));
 }
 
 Session open_session(const ModelOptions& options, int64_t max_sequences, int64_t context) {

@@ -27,6 +27,8 @@ void catch_signals() {
     sigaction(SIGPIPE, &action, nullptr);
 }
 
-int caught_signal() { return caught.load(); }
+int caught_signal() {
+    return caught.load();
+}
 
 }  // namespace kvplane::tool

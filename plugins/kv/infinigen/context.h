@@ -22,7 +22,6 @@ struct Selection {
 struct LayerState {
     bool indexed = false;     // the partial index and the partial keys are there
     bool stale_page = false;  // the page that holds row n_cached has a mean of rows that are gone
-    bool replaced = false;    // rows were renumbered since the last report of what was selected
     int64_t statistic_rows = 0;
     Selection selection;
     std::optional<Pool> pool;  // where the cache has a limit

@@ -184,8 +184,7 @@ void Instance::rows_replaced(kvp_kv_call* call, const kvp_kv_step& step, const k
         throw kvp::Failure(KVP_ERROR_INTERNAL, "kv.infinigen: rows were replaced that are not in the pool");
     }
     layer.pool->replace(moved, eviction.n_rows, eviction.victims);
-    layer.replaced = true;
-    layer.selection.valid = false;  // its row numbers are old: this step reads all rows
+    layer.selection.valid = false;  // its row numbers are old
     if (!centroids_ || eviction.layer < context_.first_layer) return;
     const int64_t page_tokens = context_.model.page_tokens;
     const int64_t n_rows = layer.pool->n_rows();
@@ -202,9 +201,7 @@ void Instance::rows_replaced(kvp_kv_call* call, const kvp_kv_step& step, const k
 void Instance::selected(kvp_kv_state& state, uint32_t layer, const int32_t* index, const int32_t* counts,
                         uint64_t stride) const {
     LayerState& mine = state.layers.at(layer);
-    // The report comes a step late. After a replacement its numbers may be of before; one report a page is no loss.
-    if (std::exchange(mine.replaced, false) || !mine.pool) return;
-    mine.pool->use(index, counts, stride, context_.settings.sinks);
+    if (mine.pool) mine.pool->use(index, counts, stride, context_.settings.sinks);
 }
 
 }  // namespace kvplane::infinigen

@@ -67,6 +67,43 @@ TEST(Batching, a_sequence_that_has_no_room_now_waits_until_one_ends) {
     EXPECT_EQ(test.engine->tokens(second), alone(settings, request(2, 50, 5)));
 }
 
+TEST(Batching, pages_that_are_away_are_found_after_the_sequence_that_made_room_scarce_has_ended) {
+    auto settings = exact(tiny_limits(model, 40));  // 3 layers
+    TestEngine test(model, settings, {8, 0});
+    const uint64_t first = test.engine->submit(request(1, 100, 3));
+    const uint64_t second = test.engine->submit(request(2, 30, 24));  // goes on when the first has ended
+    for (int i = 0; i < 8; ++i) test.engine->step();
+    ASSERT_EQ(test.engine->finish_reason(first), FinishReason::length);
+    ASSERT_EQ(test.engine->finish_reason(second), FinishReason::running);
+    const uint64_t third = test.engine->submit(request(3, 4, 2));  // with it everything would fit again
+    while (test.engine->step()) {
+    }
+    EXPECT_EQ(test.engine->tokens(second), alone(settings, request(2, 30, 24)));
+    EXPECT_EQ(test.engine->tokens(third), alone(settings, request(3, 4, 2)));
+}
+
+TEST(Batching, sequences_are_admitted_only_with_room_for_the_pages_that_they_write) {
+    auto settings = exact(tiny_limits(model, 14));
+    settings[1] = "memory.staging_pages=8";  // of 14 pages the first sequence alone would give 4 to staging
+    TestEngine test(model, settings, {8, 0});
+    std::vector<uint64_t> ids;
+    for (int32_t i = 1; i <= 3; ++i) ids.push_back(test.engine->submit(request(i, 40 + i, 12)));
+    while (test.engine->step()) {
+    }
+    for (int32_t i = 1; i <= 3; ++i) {
+        EXPECT_EQ(test.engine->tokens(ids[static_cast<size_t>(i - 1)]), alone(settings, request(i, 40 + i, 12)));
+    }
+}
+
+TEST(Batching, a_request_that_can_never_fit_leaves_the_engine_usable) {
+    TestEngine test(model, exact(tiny_limits(model, 8, {"tiers.host.kv_bytes=64KiB"})), {8, 0});
+    EXPECT_THROW(test.engine->submit(request(1, 200, 50)), Error);
+    const uint64_t id = test.engine->submit(request(2, 10, 5));
+    while (test.engine->step()) {
+    }
+    EXPECT_EQ(test.engine->tokens(id).size(), 15u);
+}
+
 TEST(Batching, a_cancelled_sequence_leaves_the_others_alone) {
     TestEngine test(model, exact(), {8, 0});
     const uint64_t first = test.engine->submit(request(1, 20, 30));

@@ -121,7 +121,7 @@ TEST(Infinigen, a_calibration_of_another_model_is_refused) {
 
 TEST(Infinigen, two_long_ranges_both_come_from_the_host_tier) {
     const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
-    const std::vector<std::string> wide = {"kv.plugin=infinigen", key("sinks", "50"), key("recent", "50"),
+    const std::vector<std::string> wide = {"kv.plugin=infinigen",  key("sinks", "50"),         key("recent", "50"),
                                            key("min_tokens", "8"), key("source", "own_query"), "memory.page_tokens=4"};
     const auto expected = TestEngine(model, exact(wide)).logits(golden.ids, 120, 120);
     TestEngine copying(model, exact(tiny_limits(model, 10, wide)));

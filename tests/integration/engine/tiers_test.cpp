@@ -53,6 +53,25 @@ TEST(Tiers, chunks_of_any_length_give_the_same_logits) {
     }
 }
 
+TEST(Tiers, a_text_that_fits_finds_all_its_room_after_one_that_spilled) {
+    // 3 layers, pages of 4: 12 tokens are 9 pages; with 2 more they fit 11, but not beside slots that staging had kept.
+    auto settings = exact(tiny_limits(model, 11));
+    settings[1] = "memory.staging_pages=8";
+    TestEngine test(model, settings);
+    const std::vector<int32_t> text(80, 7);
+    test.logits(text, 40, 79);
+    EXPECT_GT(test.engine->transfers().at("host to device").bytes, 0u);
+    const uint64_t before = test.engine->transfers().at("host to device").bytes;
+    EXPECT_EQ(test.logits(std::vector<int32_t>(12, 7), 6, 0).size(), 12u);
+    EXPECT_EQ(test.engine->transfers().at("host to device").bytes, before);
+}
+
+TEST(Tiers, a_huge_budget_costs_nothing) {
+    TestEngine test(model, exact({"tiers.host.kv_bytes=60TiB", "tiers.device.kv_bytes=60TiB"}));
+    EXPECT_EQ(test.logits(std::vector<int32_t>(12, 7), 6, 0).size(), 12u);
+    EXPECT_EQ(test.engine->tiers().at("host").budget_bytes, uint64_t{60} << 40);
+}
+
 ErrorKind kind_of_failure(std::vector<std::string> settings) {
     try {
         TestEngine test(model, std::move(settings));

@@ -14,7 +14,7 @@ RunningText text(int64_t prompt, int64_t computed, int64_t after_prompt = 0) {
     return made;
 }
 
-const SchedulerLimits limits{512, 1 << 20, 64};
+const SchedulerLimits limits{512, 1 << 20, 64, 8};
 
 TEST(Scheduler, takes_a_whole_prompt_that_fits) {
     RunningText one = text(100, 0);
@@ -30,21 +30,22 @@ TEST(Scheduler, takes_a_whole_prompt_that_fits) {
 
 TEST(Scheduler, ends_chunks_at_a_pages_border) {
     RunningText one = text(1000, 0);
-    const Step step = next_step(std::vector{std::pair{&one, uint64_t{0}}}, {500, 1 << 20, 64});
+    const Step step = next_step(std::vector{std::pair{&one, uint64_t{0}}}, {500, 1 << 20, 64, 8});
     EXPECT_EQ(step.parts[0].n_rows, 448);
     EXPECT_FALSE(step.parts[0].last_chunk);
 }
 
 TEST(Scheduler, goes_on_within_a_page_when_there_is_room_for_less_than_one) {
     RunningText one = text(1000, 0);
-    const Step step = next_step(std::vector{std::pair{&one, uint64_t{0}}}, {40, 1 << 20, 64});
+    const Step step = next_step(std::vector{std::pair{&one, uint64_t{0}}}, {40, 1 << 20, 64, 8});
     EXPECT_EQ(step.parts[0].n_rows, 40);
 }
 
 TEST(Scheduler, puts_decoding_sequences_before_prompts) {
     RunningText prompt = text(1000, 0);
     RunningText decoding = text(10, 10, 1);
-    const Step step = next_step(std::vector{std::pair{&prompt, uint64_t{1}}, std::pair{&decoding, uint64_t{2}}}, limits);
+    const Step step =
+        next_step(std::vector{std::pair{&prompt, uint64_t{1}}, std::pair{&decoding, uint64_t{2}}}, limits);
     ASSERT_EQ(step.parts.size(), 2u);
     EXPECT_EQ(step.parts[0].user, 2u);
     EXPECT_EQ(step.parts[0].n_rows, 1);
@@ -62,7 +63,15 @@ TEST(Scheduler, decodes_given_tokens_one_at_a_time) {
 
 TEST(Scheduler, writes_no_more_rows_than_the_tiers_can_take) {
     RunningText one = text(1000, 64);
-    EXPECT_EQ(next_step(std::vector{std::pair{&one, uint64_t{0}}}, {512, 64, 64}).n_rows(), 64);
+    EXPECT_EQ(next_step(std::vector{std::pair{&one, uint64_t{0}}}, {512, 64, 64, 8}).n_rows(), 64);
+}
+
+TEST(Scheduler, reads_from_no_more_prompts_than_it_may) {
+    RunningText one = text(30, 0);
+    RunningText two = text(30, 0);
+    const std::vector both = {std::pair{&one, uint64_t{1}}, std::pair{&two, uint64_t{2}}};
+    EXPECT_EQ(next_step(both, {512, 1 << 20, 64, 1}).parts.size(), 1u);
+    EXPECT_EQ(next_step(both, {512, 1 << 20, 64, 2}).parts.size(), 2u);
 }
 
 TEST(Scheduler, leaves_out_what_is_finished_or_has_nothing_to_compute) {
