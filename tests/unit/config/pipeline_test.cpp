@@ -102,7 +102,7 @@ TEST_F(PipelineTest, points_into_overrides_and_environment) {
               "--set device.threads=many: device.threads cannot be \"many\"\n"
               "    | device.threads=many\n"
               "    |                ^~~~\n"
-              "    allowed: an integer from 0 to 4096 (threads)");
+              "    allowed: an integer from 0 to 1024 (threads)");
     EXPECT_EQ(load_refusal("", {}, {{"KVPLANE_TIERS_HOST_ACCESS", "direkt"}}),
               "env KVPLANE_TIERS_HOST_ACCESS: tiers.host.access cannot be \"direkt\"\n"
               "    | KVPLANE_TIERS_HOST_ACCESS=direkt\n"
