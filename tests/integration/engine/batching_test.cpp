@@ -10,7 +10,9 @@ const std::string model = std::string(KVPLANE_GOLDEN_DIR) + "/tiny/tiny-gqa-f32.
 
 std::vector<int32_t> prompt(int32_t seed, int32_t length) {
     std::vector<int32_t> ids;
-    for (int32_t i = 0; i < length; ++i) ids.push_back((seed * 7919 + i * i * 31 + i * 17) % 270);
+    for (int64_t i = 0; i < length; ++i) {
+        ids.push_back(static_cast<int32_t>((seed * 7919 + i * i * 31 + i * 17) % 270));
+    }
     return ids;
 }
 

@@ -1,5 +1,6 @@
 // InfiniGen end to end, against PyTorch (tests/reference/infinigen_logits.py) and against dense attention.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -89,7 +90,7 @@ TEST(Infinigen, with_everything_selected_is_dense_attention) {
 
 TEST(Infinigen, skewing_leaves_the_logits_of_full_attention_unchanged) {
     const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
-    const auto aux = std::filesystem::path(testing::TempDir()) / "kvplane-skew-test.aux";
+    const auto aux = std::filesystem::path(testing::TempDir()) / ("kvplane-skew-" + std::to_string(getpid()) + ".aux");
     {
         TestEngine calibration(model, exact({"kv.plugin=infinigen"}));
         const auto data = calibration.engine->calibrate(golden.ids);
@@ -104,7 +105,8 @@ TEST(Infinigen, skewing_leaves_the_logits_of_full_attention_unchanged) {
 
 TEST(Infinigen, a_calibration_of_another_model_is_refused) {
     const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-f32");
-    const auto aux = std::filesystem::path(testing::TempDir()) / "kvplane-other-model.aux";
+    const auto aux =
+        std::filesystem::path(testing::TempDir()) / ("kvplane-other-model-" + std::to_string(getpid()) + ".aux");
     {
         TestEngine other(golden_dir + "/tiny/tiny-gqa-f32.gguf", exact({"kv.plugin=infinigen"}));
         write_aux_file(aux, "infinigen", other.model->fingerprint(), other.engine->calibrate(golden.ids));

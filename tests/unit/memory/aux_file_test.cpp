@@ -1,6 +1,7 @@
 #include "engine/aux_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -28,11 +29,15 @@ protected:
         return "accepted";
     }
 
-    std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "kvplane-aux-file-test.aux";
+    // Tests of one program may run at the same time.
+    std::filesystem::path path =
+        std::filesystem::path(testing::TempDir()) / ("kvplane-" + std::to_string(getpid()) + "-aux-file-test.aux");
     std::vector<std::byte> data;
 };
 
-TEST_F(AuxFile, gives_back_what_was_written) { EXPECT_EQ(read_aux_file(path, "infinigen", 42), data); }
+TEST_F(AuxFile, gives_back_what_was_written) {
+    EXPECT_EQ(read_aux_file(path, "infinigen", 42), data);
+}
 
 TEST_F(AuxFile, refuses_another_strategy_and_another_model) {
     EXPECT_NE(refusal("quest").find("for KV strategy infinigen, not quest"), std::string::npos);
