@@ -21,7 +21,7 @@ public:
     StepRunner(Device& device, Program& program, KvStore& store, Transfers& transfers, Strategy& strategy,
                const ModelShape& shape);
 
-    // `caches` and `states` go with step.parts. `rows`: rows of the step whose logits are wanted, ascending; on_logits
+    // `sequences` go with step.parts. `rows`: rows of the step whose logits are wanted, ascending; on_logits
     // gets each, in order, and may change it.
     struct Sequence {
         uint64_t id;

@@ -31,7 +31,6 @@ Program::Program(Device& device, const Graph& graph, int64_t max_rows, int64_t h
         const auto rows = static_cast<uint64_t>(is_head_value ? head_rows : max_rows);
         const uint64_t bytes = rows * static_cast<uint64_t>(value.width) * element_bytes(value.element);
         activations_.emplace_back(device, bytes, "activation " + value.name);
-        activation_bytes_ += bytes;
     }
     embed_ = prepare(graph.embed, max_rows);
     for (const LayerGraph& layer : graph.layers) {

@@ -28,7 +28,6 @@ public:
     const Graph& graph() const { return graph_; }
     int64_t max_rows() const { return max_rows_; }
     int64_t head_rows() const { return head_rows_; }
-    uint64_t activation_bytes() const { return activation_bytes_; }
 
 private:
     struct Step {
@@ -47,7 +46,6 @@ private:
     Weights weights_;
     int64_t max_rows_;
     int64_t head_rows_;
-    uint64_t activation_bytes_ = 0;
     std::vector<Buffer> activations_;
     std::vector<Step> embed_;
     std::vector<Layer> layers_;

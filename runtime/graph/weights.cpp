@@ -30,14 +30,11 @@ Weights::Weights(Device& device, const Graph& graph) {
     for (const TensorView& view : graph.constants) {
         kvp_address address = reinterpret_cast<kvp_address>(view.data);
         const auto [known, is_new] = placed.try_emplace(view.data, address);
-        if (is_new) {
-            bytes_ += view.bytes;
-            if (!device.reads_host_memory()) {
-                Buffer copy(device, view.bytes, "weight " + std::string(view.name));
-                device.upload(copy.address(), view.data, view.bytes);
-                known->second = copy.address();
-                copies_.push_back(std::move(copy));
-            }
+        if (is_new && !device.reads_host_memory()) {
+            Buffer copy(device, view.bytes, "weight " + std::string(view.name));
+            device.upload(copy.address(), view.data, view.bytes);
+            known->second = copy.address();
+            copies_.push_back(std::move(copy));
         }
         tensors_.push_back(view_at(view, known->second));
     }

@@ -13,12 +13,10 @@ public:
     Weights(Device& device, const Graph& graph);
 
     const Tensor& operator[](ConstantId id) const { return tensors_[id]; }
-    uint64_t bytes() const { return bytes_; }
 
 private:
     std::vector<Tensor> tensors_;
     std::vector<Buffer> copies_;
-    uint64_t bytes_ = 0;
 };
 
 }  // namespace kvplane

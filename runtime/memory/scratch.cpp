@@ -29,10 +29,4 @@ void Scratch::reset() {
     used_ = 0;
 }
 
-uint64_t Scratch::bytes() const {
-    uint64_t sum = 0;
-    for (const Buffer& block : blocks_) sum += block.bytes();
-    return sum;
-}
-
 }  // namespace kvplane

@@ -14,7 +14,6 @@ public:
 
     kvp_address take(uint64_t bytes);
     void reset();
-    uint64_t bytes() const;
 
 private:
     Device& device_;
