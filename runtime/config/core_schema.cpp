@@ -87,7 +87,8 @@ std::vector<OptionSpec> core_options() {
         integer("model.context", 0, 0, max_tokens, "tokens", "longest text of a sequence; 0: the model's own"),
 
         plugin_name("device.plugin", "cpu", "device that computes: a plugin's id or the path of its library"),
-        list("device.fallback", OptionType::string_list, "devices to take, in order, when device.plugin cannot be loaded"),
+        list("device.fallback", OptionType::string_list,
+             "devices to take, in order, when device.plugin cannot be loaded"),
         integer("device.threads", 0, 0, 1024, "threads", "threads of the device; 0: all cores"),
         {.path = "device.exact_f32",
          .type = OptionType::boolean,
@@ -101,7 +102,8 @@ std::vector<OptionSpec> core_options() {
 
         plugin_name("transfer.plugin", "memcpy",
                     "mover of bytes between tiers: a plugin's id or the path of its library"),
-        list("transfer.fallback", OptionType::string_list, "movers to take, in order, when transfer.plugin cannot be loaded"),
+        list("transfer.fallback", OptionType::string_list,
+             "movers to take, in order, when transfer.plugin cannot be loaded"),
 
         size_or_auto("tiers.device.kv_bytes", "most KV that the device tier holds"),
         size_or_auto("tiers.host.kv_bytes", "most KV that the host tier holds"),

@@ -35,7 +35,8 @@ typedef struct kvp_head {
     const void* next;     /* chain of extensions, each {kvp_head, uint32_t type, ...}; NULL ends it */
 } kvp_head;
 
-#define KVP_HEAD(type) {(uint32_t)sizeof(type), 0u, NULL}
+#define KVP_HEAD(type) \
+    { (uint32_t)sizeof(type), 0u, NULL }
 
 /* True when `member` ends inside the struct that was given. For scalars. */
 #define KVP_COVERS(type, pointer, member) \
@@ -62,14 +63,14 @@ enum {
     KVP_UNSUPPORTED = 4, /* a clear no; host->set_error holds the reason */
     KVP_STOPPED = 5,     /* the host is stopping */
     /* errors */
-    KVP_ERROR_INVALID = -1,   /* an argument is wrong */
-    KVP_ERROR_MEMORY = -2,    /* an allocation failed */
-    KVP_ERROR_IO = -3,        /* a read, write or copy failed */
-    KVP_ERROR_DEVICE = -4,    /* the device failed or is lost */
-    KVP_ERROR_CORRUPT = -5,   /* data failed its check */
-    KVP_ERROR_INTERNAL = -6,  /* a bug of the callee */
-    KVP_ERROR_TIMEOUT = -7,   /* the deadline passed */
-    KVP_ERROR_VERSION = -8    /* the two sides cannot talk */
+    KVP_ERROR_INVALID = -1,  /* an argument is wrong */
+    KVP_ERROR_MEMORY = -2,   /* an allocation failed */
+    KVP_ERROR_IO = -3,       /* a read, write or copy failed */
+    KVP_ERROR_DEVICE = -4,   /* the device failed or is lost */
+    KVP_ERROR_CORRUPT = -5,  /* data failed its check */
+    KVP_ERROR_INTERNAL = -6, /* a bug of the callee */
+    KVP_ERROR_TIMEOUT = -7,  /* the deadline passed */
+    KVP_ERROR_VERSION = -8   /* the two sides cannot talk */
 };
 
 /* Tiers: a memory with a byte budget. 0 is invalid, values under 0x10000000 are ours. */

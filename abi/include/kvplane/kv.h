@@ -29,10 +29,10 @@ typedef struct kvp_kv_model {
     uint32_t n_kv_heads;
     uint32_t head_size;
     uint32_t width;
-    uint32_t context;      /* most tokens of a sequence */
-    uint32_t page_tokens;  /* tokens of a page */
-    uint32_t group_tokens; /* tokens of a group, the unit that is fetched */
-    uint32_t kv_type;      /* KVP_TYPE_F16 or KVP_TYPE_F32 */
+    uint32_t context;              /* most tokens of a sequence */
+    uint32_t page_tokens;          /* tokens of a page */
+    uint32_t group_tokens;         /* tokens of a group, the unit that is fetched */
+    uint32_t kv_type;              /* KVP_TYPE_F16 or KVP_TYPE_F32 */
     uint32_t reads_tiers_in_place; /* 1: the device reads every tier where it is, nothing has to be fetched */
     float norm_epsilon;
     uint32_t rope_style; /* KVP_ROPE_*, 0: no RoPE */
@@ -43,16 +43,16 @@ typedef struct kvp_kv_model {
 
 /* Evidence: what a strategy asks to see. Tensors of kvp_kv_evidence are there where their bit was asked for. */
 enum {
-    KVP_EVIDENCE_NORMED_INPUT = 1u << 0,  /* layer_begin: the attention input of this layer, normed */
-    KVP_EVIDENCE_RESIDUAL = 1u << 1,      /* layer_begin: the residual stream before attention, before the norm weight */
-    KVP_EVIDENCE_RESIDUAL_MID = 1u << 2,  /* ffn_begin: the residual stream after attention */
-    KVP_EVIDENCE_QUERY = 1u << 3,         /* on_write, attn_plan: q after RoPE */
-    KVP_EVIDENCE_KEY = 1u << 4,           /* on_write: k after RoPE */
+    KVP_EVIDENCE_NORMED_INPUT = 1u << 0, /* layer_begin: the attention input of this layer, normed */
+    KVP_EVIDENCE_RESIDUAL = 1u << 1,     /* layer_begin: the residual stream before attention, before the norm weight */
+    KVP_EVIDENCE_RESIDUAL_MID = 1u << 2, /* ffn_begin: the residual stream after attention */
+    KVP_EVIDENCE_QUERY = 1u << 3,        /* on_write, attn_plan: q after RoPE */
+    KVP_EVIDENCE_KEY = 1u << 4,          /* on_write: k after RoPE */
     KVP_EVIDENCE_QUERY_BEFORE_ROPE = 1u << 5,
     KVP_EVIDENCE_KEY_BEFORE_ROPE = 1u << 6,
     KVP_EVIDENCE_VALUE = 1u << 7,
-    KVP_EVIDENCE_LSE = 1u << 8,           /* attn_done: log-sum-exp of each query and head */
-    KVP_EVIDENCE_OUTPUT = 1u << 9,        /* attn_done: attention's output */
+    KVP_EVIDENCE_LSE = 1u << 8,              /* attn_done: log-sum-exp of each query and head */
+    KVP_EVIDENCE_OUTPUT = 1u << 9,           /* attn_done: attention's output */
     KVP_EVIDENCE_PROBABILITY_SUMS = 1u << 10 /* attn_done: per KV head and row, the sum of probabilities */
 };
 
@@ -81,7 +81,7 @@ enum { KVP_SIDECAR_TOKEN = 1, KVP_SIDECAR_PAGE = 2, KVP_SIDECAR_KV_HEAD = 3, KVP
 typedef struct kvp_sidecar {
     kvp_head head;
     kvp_str name;
-    uint32_t scope; /* KVP_SIDECAR_* */
+    uint32_t scope;       /* KVP_SIDECAR_* */
     uint32_t first_layer; /* layers before it have none */
     uint64_t n_bytes;
 } kvp_sidecar;
@@ -92,12 +92,12 @@ typedef struct kvp_kv_needs {
     uint64_t evidence;
     const kvp_sidecar* const* sidecars;
     uint32_t n_sidecars;
-    uint32_t dense_layers;   /* the first layers, in which it selects nothing */
-    uint64_t pool_tokens;    /* most rows of a sequence's cache; 0: no limit */
-    uint64_t scratch_bytes;  /* most device bytes of kvp_kv_core.scratch that are in use at once, a sequence */
-    uint32_t needs_aux;      /* 1: cannot run without a calibration (kv.aux) */
+    uint32_t dense_layers;  /* the first layers, in which it selects nothing */
+    uint64_t pool_tokens;   /* most rows of a sequence's cache; 0: no limit */
+    uint64_t scratch_bytes; /* most device bytes of kvp_kv_core.scratch that are in use at once, a sequence */
+    uint32_t needs_aux;     /* 1: cannot run without a calibration (kv.aux) */
     uint32_t reserved0;
-    kvp_str summary;         /* for reports: the settings that it really runs with */
+    kvp_str summary; /* for reports: the settings that it really runs with */
 } kvp_kv_needs;
 
 enum { KVP_PHASE_PREFILL = 1, KVP_PHASE_DECODE = 2 };
@@ -215,7 +215,7 @@ typedef struct kvp_kv_eviction {
     kvp_head head;
     uint32_t sequence;
     uint32_t layer;
-    uint32_t n_rows;    /* victims wanted, a KV head */
+    uint32_t n_rows; /* victims wanted, a KV head */
     uint32_t n_kv_heads;
     int64_t candidates_begin; /* victims lie in [begin, end): the newest rows are protected */
     int64_t candidates_end;

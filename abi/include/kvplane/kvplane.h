@@ -30,7 +30,7 @@ typedef struct kvp_request {
     kvp_head head;
     const char* prompt;
     uint64_t max_tokens; /* most new tokens; 0: as many as the context holds */
-    uint32_t chat; /* 1: the prompt is a user's message, put into the model's chat template; 0: raw text */
+    uint32_t chat;       /* 1: the prompt is a user's message, put into the model's chat template; 0: raw text */
     uint32_t reserved0;
 } kvp_request;
 

@@ -18,12 +18,12 @@
 #define KVP_MANIFEST_MAX_BYTES 65536u
 
 /* `used` keeps the compiler, and `retain` in the SDK's link options keeps --gc-sections, from dropping it. */
-#define KVP_MANIFEST(json)                                                                                     \
-    static const struct {                                                                                     \
-        uint32_t n_owner, n_content, type;                                                                    \
-        char owner[8];                                                                                        \
-        char content[(sizeof(json) + 3u) / 4u * 4u];                                                          \
-    } kvp_manifest_note __attribute__((section(".note.kvplane"), used, aligned(4))) = {                       \
+#define KVP_MANIFEST(json)                                                              \
+    static const struct {                                                               \
+        uint32_t n_owner, n_content, type;                                              \
+        char owner[8];                                                                  \
+        char content[(sizeof(json) + 3u) / 4u * 4u];                                    \
+    } kvp_manifest_note __attribute__((section(".note.kvplane"), used, aligned(4))) = { \
         8u, (uint32_t)sizeof(json), KVP_MANIFEST_TYPE, "kvplane", json}
 
 /* g++ defines macros for its sanitizers, clang answers __has_feature. */
