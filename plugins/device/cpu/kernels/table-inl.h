@@ -3,6 +3,7 @@
 #include "kernels/elementwise-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
+#include "kernels/prefill_attention-inl.h"
 
 namespace kvplane::cpu {
 namespace {
