@@ -1,13 +1,9 @@
 // kvp.linear/1: several products of one input, in one parallel region. The input goes to int8 once.
-#include <algorithm>
-
 #include "linear_weights.h"
 #include "op.h"
 
 namespace kvplane::cpu {
 namespace {
-
-constexpr int64_t kRowsPerPart = 256;  // of activations: they stay in L2 while the panels of a part pass by
 
 class Linear final : public kvp_plan {
 public:
@@ -21,18 +17,9 @@ public:
         for (size_t i = 0; i < weights_.size(); ++i) {
             out[i] = operands.f32(static_cast<uint32_t>(i) + 1, "out", x.rows, weights_.rows(i)).data;
         }
-        ThreadPool& pool = queue.device.pool;
-        const int64_t n_panels = weights_.n_panels();
-        const int64_t n_row_parts = (x.rows + kRowsPerPart - 1) / kRowsPerPart;
-        const int64_t wanted = pool.n_threads() == 1 ? 1 : pool.n_threads() * ThreadPool::kPartsPerThread;
-        const int64_t panels_a_part = std::max<int64_t>(1, ((n_panels + wanted - 1) / wanted + 1) / 2 * 2);
-        const int64_t n_panel_parts = (n_panels + panels_a_part - 1) / panels_a_part;
-        pool.run(n_row_parts * n_panel_parts, [&](int64_t part, uint32_t) {
-            const int64_t row = part / n_panel_parts * kRowsPerPart;
-            const int64_t panel = part % n_panel_parts * panels_a_part;
-            const Block block{row, std::min(x.rows, row + kRowsPerPart), panel,
-                              std::min(n_panels, panel + panels_a_part)};
-            weights_.multiply(queue.device.kernels, in, out, block, accumulate_);
+        constexpr int64_t kGrain = 2;  // panels: a kernel reads two at a time
+        run_parts(queue.device.pool, x.rows, weights_.n_panels(), kGrain, [&](Range rows, Range panels, uint32_t) {
+            weights_.multiply(queue.device.kernels, in, rows, panels, out, accumulate_);
         });
     }
 
