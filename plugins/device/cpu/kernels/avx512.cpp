@@ -12,7 +12,7 @@ struct Level {
     static constexpr int64_t kMultiplyRows = 6;  // tile of the f32 kernel
     static constexpr int64_t kMultiplyVectors = 4;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
-    static constexpr int64_t kPrefetchBytes = 1024;
+    static constexpr int64_t kPrefetchBytes = 256;
 
     static HWY_INLINE Words zero() { return _mm512_setzero_si512(); }
     static HWY_INLINE Words set(int32_t x) { return _mm512_set1_epi32(x); }
