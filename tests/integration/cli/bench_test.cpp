@@ -1,6 +1,7 @@
 // kvplane bench: what it says of each cell, in every format.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <sstream>
 
 #include "command_line.h"
@@ -188,6 +189,61 @@ TEST_F(Bench, a_markdown_table_is_the_default) {
     for (size_t i = 0; i < 4; ++i) EXPECT_EQ(bars(lines[i]), bars(lines[0])) << lines[i];
     EXPECT_TRUE(lines[2].starts_with("| defaults | pp16 | 16 | 0 | 0 | 1 |")) << lines[2];
     EXPECT_TRUE(lines[3].starts_with("| defaults | tg3@20x2 | 0 | 3 | 20 | 2 |")) << lines[3];
+}
+
+// Every op of the last run, by the shape above: 32 rows go through 3 layers; row p of a prompt attends to p + 1 rows.
+TEST_F(Bench, a_profile_counts_calls_bytes_and_operations_of_every_op) {
+    const auto report = json(bench({"--cells", "pp32", "-r", "2", "--profile"}));
+    const auto& profile = report.at("results").at(0).at("profile");
+    EXPECT_EQ(profile.at("tokens"), 32);
+    std::map<std::string, nlohmann::json> ops;
+    double share = profile.at("between_ops").at("share_of_time");
+    for (const auto& op : profile.at("ops")) {
+        ops[op.at("op").get<std::string>() + " " + op.at("constants").get<std::string>()] = op;
+        share += op.at("share_of_time").get<double>();
+        EXPECT_GT(op.at("seconds").get<double>(), 0);
+        EXPECT_NEAR(
+            op.at("share_of_read_limit").get<double>() * profile.at("read_limit_bytes_per_second").get<double>(),
+            op.at("bytes_per_token").get<double>() * 32 / op.at("seconds").get<double>(), 1e3);
+    }
+    EXPECT_NEAR(share, 1, 1e-6);
+    EXPECT_GE(profile.at("between_ops").at("seconds").get<double>(), 0);
+    const auto expect_op = [&](const char* name, int calls, double bytes, double operations) {
+        ASSERT_TRUE(ops.contains(name)) << name << " in " << profile;
+        EXPECT_EQ(ops[name].at("calls"), calls) << name;
+        EXPECT_NEAR(ops[name].at("bytes_per_token"), bytes, 0.5) << name;
+        EXPECT_NEAR(ops[name].at("operations_per_token"), operations, 0.5) << name;
+    };
+    const double row = 4 * 64;  // of the residual stream
+    expect_op("kvp.attention/1 ", 3, 3 * (2 * row + 4 * 4) + kv_of_a_row, 3 * 4.0 * 16 * 4 * (32 * 33 / 2) / 32);
+    expect_op("kvp.embed/1 f32 64>272", 1, embedding_row + row + 4, 0);
+    // Once, for the last row.
+    expect_op("kvp.linear/1 f32 64>272", 1, (output_weights + row + 4 * 272) / 32, 2.0 * 64 * 272 / 32);
+}
+
+// A decode step of 2 sequences: the query row of each scores the rows that it has had, in the one layer that selects.
+TEST_F(Bench, a_profile_sees_the_ops_of_a_strategy) {
+    const auto report =
+        json(bench({"-p", config_file("infinigen.toml"), "--cells", "tg4@400x2", "-r", "1", "--profile"}));
+    const auto& profile = report.at("results").at(0).at("profile");
+    EXPECT_EQ(profile.at("tokens"), 8);
+    size_t found = 0;
+    for (const auto& op : profile.at("ops")) {
+        if (op.at("op") != "kvp.partial_scores/1") continue;
+        ++found;
+        EXPECT_EQ(op.at("calls"), 2 * 4);
+        EXPECT_NEAR(op.at("bytes_per_token"), mean_depth(400, 4, 1) * 2 * (12 + 4 + 4), 40);
+    }
+    EXPECT_EQ(found, 1u);
+}
+
+TEST_F(Bench, a_profile_stands_below_the_table_and_not_in_csv) {
+    const std::string text = output(bench({"--cells", "pp16,tg3", "-r", "1", "--profile"}));
+    EXPECT_NE(text.find("\npp16, defaults: "), std::string::npos) << text;
+    EXPECT_NE(text.find("\ntg3, defaults: "), std::string::npos) << text;
+    EXPECT_NE(text.find("| between the ops |"), std::string::npos) << text;
+    EXPECT_EQ(output(bench({"--cells", "pp16", "-r", "1"})).find("between the ops"), std::string::npos);
+    expect_refusal(bench({"--profile", "-o", "csv"}), 2, {"--profile", "jsonl"});
 }
 
 TEST_F(Bench, refuses_cells_that_are_none) {

@@ -40,8 +40,9 @@ public:
         for (int64_t begin : begins) rows_read_ += static_cast<double>(begin);
     }
 
-    void run_once() override {
+    void run_once(const std::function<void()>& on_start) override {
         read_prompt(1);
+        on_start();
         const double seconds = read_prompt(cell_.tokens);
         if (caught_signal() == 0) rates_.push_back(static_cast<double>(cell_.tokens) / seconds);
     }
@@ -88,8 +89,9 @@ public:
         decode(warm_up_tokens);
     }
 
-    void run_once() override {
+    void run_once(const std::function<void()>& on_start) override {
         decode(1);
+        on_start();
         const Statistics before = engine_.statistics();
         const auto start = std::chrono::steady_clock::now();
         decode(cell_.tokens);
@@ -97,7 +99,7 @@ public:
         if (caught_signal() != 0) return;
         const Statistics& after = engine_.statistics();
         const auto made = static_cast<double>(after.decode_tokens - before.decode_tokens);
-        if (made != static_cast<double>(cell_.tokens * cell_.sequences)) {
+        if (made != static_cast<double>(tokens_of_a_run())) {
             throw Error(ErrorKind::runtime, "cell " + cell_.name + " made " + std::to_string(made) + " tokens");
         }
         rates_.push_back(made / seconds);
