@@ -68,7 +68,9 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
                            " that the model was made for");
     }
     strategy_id_ = plugins.kv->id();
-    device_ = std::make_unique<Device>(&plugins.device->kind<kvp_device>(), 0, explain_by(plugins.device));
+    const kvp_device* table = &plugins.device->kind<kvp_device>();
+    if (limits.profile != nullptr) table = limits.profile->wrap(table);
+    device_ = std::make_unique<Device>(table, 0, explain_by(plugins.device));
     graph_ = build_graph(model, {pipeline.boolean("device.exact_f32")});
     program_ = std::make_unique<Program>(*device_, graph_, pipeline.integer("schedule.chunk_tokens"), head_rows);
     transfers_ =

@@ -13,6 +13,7 @@
 
 #include "config/pipeline.h"
 #include "engine/components.h"
+#include "engine/op_profile.h"
 #include "engine/statistics.h"
 #include "engine/step_runner.h"
 #include "engine/strategy.h"
@@ -45,7 +46,8 @@ struct TierReport {
 // What the caller knows better than the pipeline; 0: the pipeline's word.
 struct EngineLimits {
     int64_t max_sequences = 0;
-    int64_t context = 0;  // raised to this if the model's own is less, since the caller means to go there
+    int64_t context = 0;           // raised to this if the model's own is less, since the caller means to go there
+    OpProfile* profile = nullptr;  // gets every op that runs; outlives the engine
 };
 
 class Engine {
