@@ -76,6 +76,43 @@ struct Rows {
     int64_t n_next;
 };
 
+// Many queries of one KV head as they come: query i is head i % group of row i / group.
+struct QuerySource {
+    const float* q;
+    int64_t q_stride;
+    int64_t group;
+    int64_t n_queries;
+    float scale;
+};
+
+// The same as the kernels take them, and what they have of the result. The layout is theirs.
+struct QueryTile {
+    int64_t n_queries;  // a multiple of 16: those of the source, and padding that sees any number of rows
+    int64_t head_size;  // a multiple of 16
+    float* queries;     // [n_queries * head_size]
+    float* out;         // [n_queries * head_size], at first 0
+    float* references;  // [n_queries], at first -inf: what is subtracted from the scores
+    float* sums;        // [n_queries], at first 0
+    float* weights;     // scratch, kTileWeights floats and 4 * head_size
+    int32_t* visible;   // [n_queries], how many rows of the block each sees
+};
+constexpr int64_t kTileWeights = 64 * 48;
+
+// A block of at most 64 cached rows.
+struct PackedRows {
+    float* keys;        // [64 * head_size]
+    float* values;      // [64 * head_size]
+    const float* bias;  // [64], added to the scores; NULL: none
+};
+
+struct PrefillKernels {
+    void (*pack_queries)(const QuerySource& source, const QueryTile& tile);
+    void (*pack_rows)(RowType type, const Rows& rows, int64_t head_size, float* keys, float* values);
+    void (*attend_rows)(const QueryTile& tile, const PackedRows& rows);
+    // out[n_queries][head_size]; references become natural logarithms, as scores are.
+    void (*unpack_result)(const QueryTile& tile, int64_t n_queries, float* out);
+};
+
 struct Kernels {
     void (*multiply_panels[kPanelFormats])(const PanelTask& task);
     // One row of x to int8: width is a multiple of 32.
@@ -91,16 +128,14 @@ struct Kernels {
     // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
     void (*accumulate_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
                             const Rows& rows, int64_t width, float* out, int64_t out_stride);
-    // out[rows.n][width] = rows in f32; width is a multiple of 16.
-    void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
     // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
     // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16.
     void (*softmax_rows)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
                          float* maxima, float* sums, float* out, int64_t width);
-    // The same of scores[n][n_queries] with the queries side by side: n_queries a multiple of 16, those from n_out on
-    // are padding without out.
-    void (*softmax_columns)(float* scores, int64_t n_queries, const int32_t* visible, int64_t n, float* maxima,
-                            float* sums, float* out, int64_t n_out, int64_t width);
+
+    // For many queries: over cached rows of f32 in f32, over narrower ones in what the level has for them.
+    PrefillKernels prefill_exact;
+    PrefillKernels prefill;
 
     void (*rms_norm)(const float* x, const float* weight, float epsilon, float* out, int64_t n);
     void (*swiglu)(const float* gate, const float* up, float* out, int64_t n);
@@ -125,5 +160,6 @@ const Kernels& kernels_sse4();
 const Kernels& kernels_avx2();
 const Kernels& kernels_avxvnni();
 const Kernels& kernels_avx512();
+const PrefillKernels& prefill_avx512bf16();  // avx512bf16 takes the rest from avx512
 
 }  // namespace kvplane::cpu
