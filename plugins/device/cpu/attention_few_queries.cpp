@@ -8,7 +8,8 @@ namespace kvplane::cpu {
 
 int64_t few_queries_scratch_floats(int64_t n_queries, int64_t head_size) {
     const int64_t n = std::min(n_queries, kFewQueries);
-    return padded_queries(n) * (head_size + kBlockRows + 1);  // queries, scores, visible counts
+    // queries, scores, visible counts, and the queries' scales, starts and digits
+    return padded_queries(n) * (head_size + kBlockRows + 1 + 1 + 32 + quantised_query_bytes(head_size) / 4);
 }
 
 int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
@@ -18,11 +19,15 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
     float* queries = scratch;  // [n_queries][d]
     float* scores = queries + padded * d;
     auto* visible = reinterpret_cast<int32_t*>(scores + padded * kBlockRows);
+    float* rest = scores + padded * (kBlockRows + 1);
+    const QuantisedQueries quantised{reinterpret_cast<int8_t*>(rest + padded * 33),
+                                     reinterpret_cast<int32_t*>(rest + padded), rest};
 
     for (int64_t query = 0; query < n_queries; ++query) {
         const float* q = tile.q + query / tile.group * tile.q_stride + query % tile.group * d;
         for (int64_t i = 0; i < d; ++i) queries[query * d + i] = q[i] * tile.scale;
     }
+    if (tile.segments->rows().type() == RowType::I8) kernels.quantise_queries(queries, d, n_queries, d, quantised);
     clear(partial, n_queries, d);
     std::fill_n(visible, padded, 0);
 
@@ -34,11 +39,14 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
     for (bool more = cursor.next(*block); more; std::swap(block, following)) {
         more = cursor.next(*following);
         const int64_t n = block->n;
-        const Rows keys{block->rows, n, 0, following->rows, more ? following->n : 0};
-        Rows values = keys;
-        values.offset = d * (block->type == RowType::F16 ? 2 : 4);
+        const RowBlock* const ahead = more ? following : nullptr;
+        const bool int8 = block->layout.type == RowType::I8;
         count_visible(*block, tile, visible);
-        kernels.score_rows(block->type, queries, d, n_queries, keys, d, scores, kBlockRows);
+        if (int8) {
+            kernels.score_int8_rows(quantised, n_queries, block->keys(ahead), d, scores, kBlockRows);
+        } else {
+            kernels.score_rows(block->layout.type, queries, d, n_queries, block->keys(ahead), d, scores, kBlockRows);
+        }
         if (block->biased) {
             for (int64_t q = 0; q < n_queries; ++q) {
                 for (int64_t i = 0; i < n; ++i) scores[q * kBlockRows + i] += block->bias[i];
@@ -46,7 +54,12 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
         }
         kernels.softmax_rows(scores, kBlockRows, n_queries, visible, (n + 15) / 16 * 16, partial.maxima, partial.sums,
                              partial.out, d);
-        kernels.accumulate_rows(block->type, scores, kBlockRows, n_queries, values, d, partial.out, d);
+        if (int8) {
+            kernels.accumulate_int8_rows(scores, kBlockRows, n_queries, block->values(ahead), d, partial.out, d);
+        } else {
+            kernels.accumulate_rows(block->layout.type, scores, kBlockRows, n_queries, block->values(ahead), d,
+                                    partial.out, d);
+        }
     }
     return cursor.missing();
 }

@@ -36,11 +36,9 @@ int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scr
     for (bool more = cursor.next(*block); more; std::swap(block, following)) {
         more = cursor.next(*following);
         const int64_t n = block->n;
-        const Rows keys{block->rows, n, 0, following->rows, more ? following->n : 0};
-        Rows values = keys;
-        values.offset = d * (block->type == RowType::F16 ? 2 : 4);
+        const RowBlock* const ahead = more ? following : nullptr;
         count_visible(*block, tile, visible);
-        kernels.widen_rows(block->type, keys, d, wide);
+        kernels.widen_rows(block->layout.type, block->keys(ahead), d, wide);
         kernels.multiply(wide, d, 1, queries, padded, scores, padded, n, d, padded, false);
         if (block->biased) {
             for (int64_t i = 0; i < n; ++i) {
@@ -48,7 +46,7 @@ int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scr
             }
         }
         kernels.softmax_columns(scores, padded, visible, n, partial.maxima, partial.sums, partial.out, n_queries, d);
-        kernels.widen_rows(block->type, values, d, wide);
+        kernels.widen_rows(block->layout.type, block->values(ahead), d, wide);
         kernels.multiply(scores, 1, padded, wide, d, partial.out, d, n_queries, n, d, true);
     }
     return cursor.missing();

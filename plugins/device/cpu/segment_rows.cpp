@@ -110,9 +110,7 @@ void RowCursor::add_virtual(const Segments::Entry& entry, int64_t slot, RowBlock
     const int64_t row = kv_head_ * static_cast<int64_t>(segment.virtual_stride) + slot;
     const float bias = segment.virtual_bias != 0 ? reinterpret_cast<const float*>(segment.virtual_bias)[row] : 0.0f;
     if (bias == -std::numeric_limits<float>::infinity()) return;
-    const int64_t element = entry.virtual_type == RowType::F16 ? 2 : 4;
-    block.rows[block.n] =
-        reinterpret_cast<const uint8_t*>(segment.virtual_rows) + row * 2 * segments_.rows_.head_size() * element;
+    block.rows[block.n] = reinterpret_cast<const uint8_t*>(segment.virtual_rows) + row * block.layout.bytes();
     block.tokens[block.n] = 0;
     block.bias[block.n++] = bias;
 }
@@ -121,7 +119,7 @@ bool RowCursor::fill(const Segments::Entry& entry, int64_t n_slots, RowBlock& bl
     const kvp_segment& segment = *entry.segment;
     const CachedRows& cached = segments_.rows_;
     const bool is_virtual = segment.form == KVP_SEGMENT_VIRTUAL;
-    block.type = is_virtual ? entry.virtual_type : cached.type();
+    block.layout = is_virtual ? RowLayout{entry.virtual_type, cached.head_size()} : cached.layout();
     block.causal = entry.causal;
     block.biased = is_virtual && segment.virtual_bias != 0;
     const uint8_t* previous = nullptr;  // tokens of one group lie one after the other

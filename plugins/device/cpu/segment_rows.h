@@ -8,16 +8,23 @@
 
 namespace kvplane::cpu {
 
-constexpr int64_t kBlockRows = 64;
-
 struct RowBlock {
-    RowType type;
+    RowLayout layout;
     bool causal;
     bool biased;
     int64_t n;
     const uint8_t* rows[kBlockRows];
     int64_t tokens[kBlockRows];  // cached row, ascending; 0 for virtual rows, which every query sees
     float bias[kBlockRows];
+
+    // K or V of its rows; `following` is read next, null if nothing is.
+    Rows keys(const RowBlock* following) const { return part(0, layout.key_scale(), following); }
+    Rows values(const RowBlock* following) const { return part(layout.value(), layout.value_scale(), following); }
+
+private:
+    Rows part(int64_t offset, int64_t scale, const RowBlock* following) const {
+        return {rows, n, offset, following ? following->rows : nullptr, following ? following->n : 0, scale};
+    }
 };
 
 // Checked segments of one item. A slot is what an index form counts before anything is left out: a token of a range or

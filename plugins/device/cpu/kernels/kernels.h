@@ -49,7 +49,7 @@ struct PanelTask {
     bool accumulate;
 };
 
-// Types of the rows that score_rows and accumulate_rows read.
+// Types of rows. I8 rows of a cache have a scale each (ops.h); those of partial keys have theirs elsewhere.
 enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
 
 // Rows anywhere in memory. Those that are read next are asked for meanwhile, evenly, as a burst would stall.
@@ -59,7 +59,21 @@ struct Rows {
     int64_t offset;  // bytes from each pointer to what is read
     const uint8_t* const* next;
     int64_t n_next;
+    int64_t scale = 0;  // bytes from each pointer to the f16 scale of an I8 row
 };
+
+constexpr int64_t kBlockRows = 64;  // most rows that attention takes at once
+
+// Queries as the products with I8 rows take them: two digits of base 128, each in the order in which four rows of a
+// block are read side by side. See kernels/int8_attention-inl.h.
+struct QuantisedQueries {
+    int8_t* digits;   // [n][quantised_query_bytes]
+    int32_t* starts;  // [n][2][16]
+    float* scales;    // [n]
+};
+constexpr int64_t quantised_query_bytes(int64_t width) {
+    return (width + 63) / 64 * 64 * 8;
+}
 
 struct Kernels {
     void (*multiply_panels[kPanelFormats])(const PanelTask& task);
@@ -76,6 +90,14 @@ struct Kernels {
     // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
     void (*accumulate_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
                             const Rows& rows, int64_t width, float* out, int64_t out_stride);
+    // The same over I8 rows with their scales; weights are 0 from rows.n to the next multiple of 16. Queries keep 15
+    // bits, the weights of a call 14.
+    void (*quantise_queries)(const float* queries, int64_t query_stride, int64_t n_queries, int64_t width,
+                             const QuantisedQueries& out);
+    void (*score_int8_rows)(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, int64_t width,
+                            float* out, int64_t out_stride);
+    void (*accumulate_int8_rows)(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
+                                 int64_t width, float* out, int64_t out_stride);
     // out[rows.n][width] = rows in f32; width is a multiple of 16.
     void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
     // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
@@ -91,6 +113,8 @@ struct Kernels {
     void (*swiglu)(const float* gate, const float* up, float* out, int64_t n);
     void (*rotate_halves)(float* x, const float* cosines, const float* sines, int64_t n_pairs);
     void (*rotate_interleaved)(float* x, const float* cosines, const float* sines, int64_t n_pairs);
+    // Returns the scale, an f16: out = nearest of x / scale, in [-127, 127].
+    uint16_t (*to_int8)(const float* x, int8_t* out, int64_t n);
     void (*to_f16)(const float* x, uint16_t* out, int64_t n);
     void (*from_f16)(const uint16_t* x, float* out, int64_t n);
 

@@ -16,7 +16,17 @@ void widen_typed(const Rows& rows, int64_t width, float* out) {
     }
 }
 
+void widen_int8(const Rows& rows, int64_t width, float* out) {
+    for (int64_t row = 0; row < rows.n; ++row) {
+        const int8_t* in = row_at<int8_t>(rows, row);
+        const F scale = set(row_scale(rows, row));
+        prefetch_next<int8_t>(rows, row, width);
+        for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(in + i), scale), out + row * width + i);
+    }
+}
+
 void widen_rows(RowType type, const Rows& rows, int64_t width, float* out) {
+    if (type == RowType::I8) return widen_int8(rows, width, out);
     const auto run = type == RowType::F16 ? widen_typed<hwy::float16_t> : widen_typed<float>;
     run(rows, width, out);
 }

@@ -22,6 +22,15 @@ HWY_INLINE const T* row_at(const Rows& rows, int64_t row) {
     return reinterpret_cast<const T*>(rows.at[row] + rows.offset);
 }
 
+HWY_INLINE uint16_t row_scale_bits(const Rows& rows, int64_t row) {
+    uint16_t bits;
+    memcpy(&bits, rows.at[row] + rows.scale, sizeof bits);
+    return bits;
+}
+HWY_INLINE float row_scale(const Rows& rows, int64_t row) {
+    return half_to_float(row_scale_bits(rows, row));
+}
+
 HWY_INLINE void scale_row(float* row, float factor, int64_t width) {
     for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(row + i), set(factor)), row + i);
 }

@@ -1,6 +1,7 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/int8_attention-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
 #include "kernels/prefill_attention-inl.h"
@@ -15,6 +16,9 @@ constexpr Kernels kTable = {
     multiply,
     score_rows,
     accumulate_rows,
+    quantise_queries,
+    score_int8_rows,
+    accumulate_int8_rows,
     widen_rows,
     softmax_rows,
     softmax_columns,
@@ -22,6 +26,7 @@ constexpr Kernels kTable = {
     swiglu,
     rotate_halves,
     rotate_interleaved,
+    to_int8,
     to_f16,
     from_f16,
     maximum,
