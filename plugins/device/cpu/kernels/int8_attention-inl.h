@@ -107,19 +107,24 @@ HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& row
             const int64_t first = row + part * 4;
             Level::Words high[Q];
             Level::Words low[Q];
+#pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) {
                 high[q] = word_at(queries.starts + q * 32);
                 low[q] = word_at(queries.starts + q * 32 + 16);
             }
-            for (int64_t r = first; r < first + 4; ++r) prefetch_next<int8_t>(rows, r, width);
+#pragma GCC unroll 4
+            for (int64_t r = first; r < first + 4; ++r) prefetch_next(rows, r);
             for (int64_t begin = 0; begin < width; begin += kVectorBytes) {
                 Bytes keys[4];
+#pragma GCC unroll 4
                 for (int64_t r = 0; r < 4; ++r) {
                     keys[r] = hn::Xor(load_row(rows, first + r, begin, width), hn::Set(kU8, 128));
                 }
                 Bytes turned[4];
                 turn_rows<uint32_t, uint64_t>(keys, turned);
+#pragma GCC unroll 4
                 for (int64_t j = 0; j < 4; ++j) {
+#pragma GCC unroll 4
                     for (int q = 0; q < Q; ++q) {
                         const int8_t* digits =
                             queries.digits + q * quantised_query_bytes(width) + begin * 8 + j * 2 * kVectorBytes;
@@ -128,8 +133,10 @@ HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& row
                     }
                 }
             }
+#pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) quarters[q][part] = of_digits(high[q], low[q]);
         }
+#pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
             const F scale = hn::Mul(load(scales + row), set(queries.scales[q]));
             store_columns(hn::Mul(sum_parts(quarters[q]), scale), out + q * out_stride + row, rows.n - row, false);
@@ -220,28 +227,35 @@ HWY_INLINE void accumulate_int8_tile(const WeightDigits* weights, const Rows& ro
     for (int64_t begin = 0; begin < width; begin += kVectorBytes) {
         Level::Words high[Q][4];
         Level::Words low[Q][4];
+#pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) high[q][j] = low[q][j] = Level::zero();
         }
         for (int64_t row = 0; row < rows.n; row += 4) {
             Bytes values[4];
+#pragma GCC unroll 4
             for (int64_t r = 0; r < 4; ++r) {
-                if (begin == 0) prefetch_next<int8_t>(rows, row + r, width + 4);  // and the scales
+                if (begin == 0) prefetch_next(rows, row + r);
                 values[r] = load_row(rows, row + r, begin, width);
             }
             Bytes turned[4];
             turn_rows<uint8_t, uint16_t>(values, turned);
+#pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) {
                 const Level::Words four = four_weights(weights[q].high + row);
                 const Level::Words more = four_weights(weights[q].low + row);
+#pragma GCC unroll 4
                 for (int j = 0; j < 4; ++j) {
                     high[q][j] = Level::dot7(high[q][j], four, turned[j].raw);
                     low[q][j] = Level::dot7(low[q][j], more, turned[j].raw);
                 }
             }
         }
+#pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
             F sums[4];
+#pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) sums[j] = hn::Mul(of_digits(high[q][j], low[q][j]), set(weights[q].step));
             order_columns(sums);
             for (int64_t j = 0; j < 4 && begin + j * kLanes < width; ++j) {

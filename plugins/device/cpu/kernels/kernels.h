@@ -52,14 +52,16 @@ struct PanelTask {
 // Types of rows. I8 rows of a cache have a scale each (ops.h); those of partial keys have theirs elsewhere.
 enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
 
-// Rows anywhere in memory. Those that are read next are asked for meanwhile, evenly, as a burst would stall.
+// Rows anywhere in memory. The rows `next` are asked for meanwhile: evenly, as a burst would stall, and each whole and in
+// its order, K and V alike, so that the processor sees one stream and runs ahead of it.
 struct Rows {
     const uint8_t* const* at;
     int64_t n;
     int64_t offset;  // bytes from each pointer to what is read
     const uint8_t* const* next;
     int64_t n_next;
-    int64_t scale = 0;  // bytes from each pointer to the f16 scale of an I8 row
+    int64_t next_bytes = 0;  // a row of `next`
+    int64_t scale = 0;       // bytes from each pointer to the f16 scale of an I8 row
 };
 
 constexpr int64_t kBlockRows = 64;  // most rows that attention takes at once
@@ -101,7 +103,8 @@ struct Kernels {
     // out[rows.n][width] = rows in f32; width is a multiple of 16.
     void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
     // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
-    // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16.
+    // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16; a sum
+    // is what the 16 values of sums[q][16] add up to.
     void (*softmax_rows)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
                          float* maxima, float* sums, float* out, int64_t width);
     // The same of scores[n][n_queries] with the queries side by side: n_queries a multiple of 16, those from n_out on

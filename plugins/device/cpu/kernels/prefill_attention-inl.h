@@ -11,7 +11,7 @@ template <typename T>
 void widen_typed(const Rows& rows, int64_t width, float* out) {
     for (int64_t row = 0; row < rows.n; ++row) {
         const T* in = row_at<T>(rows, row);
-        prefetch_next<T>(rows, row, width);
+        prefetch_next(rows, row);
         for (int64_t i = 0; i < width; i += kLanes) store(load(in + i), out + row * width + i);
     }
 }
@@ -20,7 +20,7 @@ void widen_int8(const Rows& rows, int64_t width, float* out) {
     for (int64_t row = 0; row < rows.n; ++row) {
         const int8_t* in = row_at<int8_t>(rows, row);
         const F scale = set(row_scale(rows, row));
-        prefetch_next<int8_t>(rows, row, width);
+        prefetch_next(rows, row);
         for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(in + i), scale), out + row * width + i);
     }
 }

@@ -7,12 +7,12 @@ HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
-// Asks for what the next block has at this place.
-template <typename T>
-HWY_INLINE void prefetch_next(const Rows& rows, int64_t row, int64_t width) {
-    if (row >= rows.n_next) return;
-    const uint8_t* begin = rows.next[row] + rows.offset;
-    for (int64_t at = 0; at < width * static_cast<int64_t>(sizeof(T)); at += 64) {
+// Asks for what the next block has: half a row of it for each row of this one.
+HWY_INLINE void prefetch_next(const Rows& rows, int64_t row) {
+    if (row >= 2 * rows.n_next) return;
+    const int64_t half = rows.next_bytes / 2;
+    const uint8_t* begin = rows.next[row / 2] + (row % 2) * half;
+    for (int64_t at = 0; at < half; at += 64) {
         _mm_prefetch(reinterpret_cast<const char*>(begin + at), _MM_HINT_T0);
     }
 }
