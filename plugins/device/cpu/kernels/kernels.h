@@ -77,6 +77,44 @@ constexpr int64_t quantised_query_bytes(int64_t width) {
     return (width + 63) / 64 * 64 * 8;
 }
 
+// Many queries of one KV head as they come: query i is head i % group of row i / group.
+struct QuerySource {
+    const float* q;
+    int64_t q_stride;
+    int64_t group;
+    int64_t n_queries;
+    float scale;
+};
+
+// The same as the kernels take them, and what they have of the result. The layout is theirs.
+struct QueryTile {
+    int64_t n_queries;  // a multiple of 16: those of the source, and padding that sees any number of rows
+    int64_t head_size;  // a multiple of 16
+    float* queries;     // [n_queries * head_size]
+    float* out;         // [n_queries * head_size], at first 0
+    float* references;  // [n_queries], at first -inf: what is subtracted from the scores
+    float* sums;        // [n_queries], at first 0
+    float* weights;     // scratch, kTileWeights floats and 4 * head_size
+    int32_t* visible;   // [n_queries], how many rows of the block each sees
+};
+constexpr int64_t kTileWeights = 64 * 48;
+
+// A block of at most 64 cached rows.
+struct PackedRows {
+    float* keys;        // [64 * head_size]
+    float* values;      // [64 * head_size]
+    const float* bias;  // [64], added to the scores; NULL: none
+};
+
+struct PrefillKernels {
+    void (*pack_queries)(const QuerySource& source, const QueryTile& tile);
+    // `rows` are those of K; V comes after it, and its scale after that of K.
+    void (*pack_rows)(RowType type, const Rows& rows, int64_t head_size, float* keys, float* values);
+    void (*attend_rows)(const QueryTile& tile, const PackedRows& rows);
+    // out[n_queries][head_size]; references become natural logarithms, as scores are.
+    void (*unpack_result)(const QueryTile& tile, int64_t n_queries, float* out);
+};
+
 struct Kernels {
     void (*multiply_panels[kPanelFormats])(const PanelTask& task);
     // One row of x to int8: width is a multiple of 32.
@@ -107,10 +145,10 @@ struct Kernels {
     // is what the 16 values of sums[q][16] add up to.
     void (*softmax_rows)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
                          float* maxima, float* sums, float* out, int64_t width);
-    // The same of scores[n][n_queries] with the queries side by side: n_queries a multiple of 16, those from n_out on
-    // are padding without out.
-    void (*softmax_columns)(float* scores, int64_t n_queries, const int32_t* visible, int64_t n, float* maxima,
-                            float* sums, float* out, int64_t n_out, int64_t width);
+
+    // For many queries: over cached rows of f32 in f32, over narrower ones in what the level has for them.
+    PrefillKernels prefill_exact;
+    PrefillKernels prefill;
 
     void (*rms_norm)(const float* x, const float* weight, float epsilon, float* out, int64_t n);
     void (*swiglu)(const float* gate, const float* up, float* out, int64_t n);
@@ -137,5 +175,6 @@ const Kernels& kernels_sse4();
 const Kernels& kernels_avx2();
 const Kernels& kernels_avxvnni();
 const Kernels& kernels_avx512();
+const PrefillKernels& prefill_avx512bf16();  // avx512bf16 takes the rest from avx512
 
 }  // namespace kvplane::cpu

@@ -27,9 +27,25 @@ HWY_INLINE uint16_t row_scale_bits(const Rows& rows, int64_t row) {
     memcpy(&bits, rows.at[row] + rows.scale, sizeof bits);
     return bits;
 }
-HWY_INLINE float row_scale(const Rows& rows, int64_t row) {
-    return half_to_float(row_scale_bits(rows, row));
-}
+
+// Elements of one row as they are; those of an int8 row times the f16 that stands `scale` bytes from its begin.
+template <typename T>
+struct RowReader {
+    HWY_INLINE RowReader(const Rows& rows, int64_t row, int64_t) : elements(row_at<T>(rows, row)) {}
+    HWY_INLINE F at(int64_t i) const { return load(elements + i); }
+    const T* elements;
+};
+template <>
+struct RowReader<int8_t> {
+    HWY_INLINE RowReader(const Rows& rows, int64_t row, int64_t scale) : elements(row_at<int8_t>(rows, row)) {
+        uint16_t bits;
+        memcpy(&bits, rows.at[row] + scale, sizeof bits);
+        factor = half_to_float(bits);
+    }
+    HWY_INLINE F at(int64_t i) const { return hn::Mul(load(elements + i), set(factor)); }
+    const int8_t* elements;
+    float factor;
+};
 
 HWY_INLINE void scale_row(float* row, float factor, int64_t width) {
     for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(row + i), set(factor)), row + i);

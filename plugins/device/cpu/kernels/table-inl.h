@@ -4,10 +4,14 @@
 #include "kernels/int8_attention-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
-#include "kernels/prefill_attention-inl.h"
+#include "kernels/prefill_f32-inl.h"
+#include "kernels/widen-inl.h"
 
 namespace kvplane::cpu {
 namespace {
+
+constexpr PrefillKernels kPrefillF32 = {pack_queries<ArithmeticF32>, pack_rows_f32, attend_rows<ArithmeticF32>,
+                                        unpack_result};
 
 constexpr Kernels kTable = {
     {multiply_panels<PanelFormat::F32>, multiply_panels<PanelFormat::F16>, multiply_panels<PanelFormat::BF16>,
@@ -21,7 +25,8 @@ constexpr Kernels kTable = {
     accumulate_int8_rows,
     widen_rows,
     softmax_rows,
-    softmax_columns,
+    kPrefillF32,
+    kPrefillF32,
     rms_norm,
     swiglu,
     rotate_halves,
