@@ -4,6 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/k_panel_layout.h"
+#include "packed_k_weights.h"
+
 namespace kvplane::cpu {
 namespace {
 
@@ -13,6 +16,9 @@ int64_t panel_bytes_of(PanelFormat format, int64_t width) {
         case PanelFormat::F32: bytes_of_16 = width * 4 * kPanelRows; break;
         case PanelFormat::F16:
         case PanelFormat::BF16: bytes_of_16 = width * 2 * kPanelRows; break;
+        case PanelFormat::Q4_K:
+        case PanelFormat::Q5_K:
+        case PanelFormat::Q6_K: bytes_of_16 = width / kSuperBlock * k_panel_layout(format).bytes; break;
         default: bytes_of_16 = width / kBlock * block_bytes(format) * kPanelRows; break;
     }
     return (bytes_of_16 + 63) / 64 * 64;
@@ -65,7 +71,9 @@ PackedWeights pack(const Weights& weights, PanelFormat format, ThreadPool& pool)
             const int64_t n_rows = std::min(kPanelRows, weights.rows - i * kPanelRows);
             for (int64_t lane = 0; lane < n_rows; ++lane) {
                 const int64_t row = i * kPanelRows + lane;
-                if (is_quantised(format)) {
+                if (is_k_quant(format)) {
+                    pack_k_row(weights, row, panel, lane);
+                } else if (is_quantised(format)) {
                     pack_quantised_row(weights, row, panel, lane);
                 } else if (format == PanelFormat::F32) {
                     decode_row(weights, row, line);

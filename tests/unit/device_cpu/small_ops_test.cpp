@@ -1,3 +1,7 @@
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
 #include "cached_sequence.h"
 
 namespace kvplane::test {
@@ -23,6 +27,32 @@ TEST_P(CpuSmallOps, embeds_rows_of_every_format) {
         EXPECT_EQ(device().try_run(plan, {Tensor::i32(outside), Tensor::f32(out, {4, 64})}), KVP_ERROR_INVALID);
         EXPECT_NE(device().error().find("17"), std::string::npos);
     }
+}
+
+// Golden values: tests/reference/make_model_golden.py, from the Python package gguf; some scales are extreme.
+TEST_P(CpuSmallOps, embeds_blocks_exactly_as_the_gguf_package_reads_them) {
+    const std::map<int, std::string> formats = {{2, "q4_0"},  {3, "q4_1"},  {8, "q8_0"},
+                                                {12, "q4_k"}, {13, "q5_k"}, {14, "q6_k"}};
+    size_t seen = 0;
+    for (const auto& golden : nlohmann::json::parse(std::ifstream(KVPLANE_GOLDEN_BLOCKS))) {
+        const auto format = formats.find(golden["type"].get<int>());
+        if (format == formats.end()) continue;
+        ++seen;
+        const auto expected = golden["values"].get<std::vector<float>>();
+        const auto hex = golden["bytes"].get<std::string>();
+        std::vector<uint8_t> bytes;
+        for (size_t i = 0; i < hex.size(); i += 2) {
+            bytes.push_back(static_cast<uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
+        }
+        const auto width = static_cast<int64_t>(expected.size());
+        const Tensor constant = Tensor::blocks(bytes, 1, "gguf." + format->second + "/1", width);
+        const auto plan = device().prepare("kvp.embed/1", nullptr, {constant.get()});
+        std::vector<float> out(expected.size());
+        const std::vector<int32_t> ids = {0};
+        device().run(plan, {Tensor::i32(ids), Tensor::f32(out, {1, width})});
+        EXPECT_EQ(out, expected) << format->second;
+    }
+    EXPECT_EQ(seen, formats.size());
 }
 
 TEST_P(CpuSmallOps, normalises_rows) {

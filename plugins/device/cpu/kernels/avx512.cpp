@@ -26,6 +26,10 @@ struct Level {
     static HWY_INLINE Words start8(int32_t bias) { return set(bias); }
     static HWY_INLINE Words dot8(Words sum, Words w, Words a) { return _mm512_dpbusd_epi32(sum, w, a); }
     static HWY_INLINE Words dot7(Words sum, Words w, Words a) { return _mm512_dpbusd_epi32(sum, w, a); }
+    // Two steps of weights of up to 6 bits.
+    static HWY_INLINE Words dot6(Words sum, Words w0, Words a0, Words w1, Words a1) {
+        return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sum, w0, a0), w1, a1);
+    }
 };
 
 }  // namespace

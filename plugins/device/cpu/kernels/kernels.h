@@ -10,13 +10,27 @@ namespace kvplane::cpu {
 // Weights are packed in panels: 16 output rows side by side, so that a vector holds one position of 16 rows and sums
 // stay vertical. See packed_weights.h for the bytes.
 constexpr int64_t kPanelRows = 16;
-constexpr int64_t kBlock = 32;  // elements that share a scale, in weights and in activations
+constexpr int64_t kBlock = 32;        // elements that share a scale, in weights and in activations
+constexpr int64_t kSuperBlock = 256;  // of K-quants
 
-enum class PanelFormat : uint32_t { F32 = 0, F16 = 1, BF16 = 2, Q8_0 = 3, Q4_0 = 4, Q4_1 = 5 };
-constexpr size_t kPanelFormats = 6;
+enum class PanelFormat : uint32_t {
+    F32 = 0,
+    F16 = 1,
+    BF16 = 2,
+    Q8_0 = 3,
+    Q4_0 = 4,
+    Q4_1 = 5,
+    Q4_K = 6,
+    Q5_K = 7,
+    Q6_K = 8
+};
+constexpr size_t kPanelFormats = 9;
 
 constexpr bool is_quantised(PanelFormat format) {
     return format >= PanelFormat::Q8_0;
+}
+constexpr bool is_k_quant(PanelFormat format) {
+    return format >= PanelFormat::Q4_K;
 }
 
 // 32 activations in int8, x = scale * value, with all that the formats of weights make of their sum, so that a kernel
@@ -24,9 +38,10 @@ constexpr bool is_quantised(PanelFormat format) {
 struct ActivationBlock {
     int8_t values[kBlock];
     float scale;
-    float scaled_sum;        // scale * sum of values: what a block's minimum is multiplied by
-    int32_t minus_128_sums;  // takes the offset of Q8_0 bytes back out
-    int32_t minus_8_sums;    // and that of Q4_0 nibbles
+    float scaled_sum;          // scale * sum of values: what a block's minimum is multiplied by
+    int32_t minus_128_sums;    // takes the offset of Q8_0 bytes back out
+    int32_t minus_8_sums;      // and that of Q4_0 nibbles
+    int32_t minus_32_sums[2];  // and that of Q6_K, for each half
 };
 
 struct Activations {

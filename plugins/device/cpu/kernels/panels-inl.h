@@ -221,13 +221,18 @@ void quantise_row(const float* x, int64_t width, ActivationBlock* blocks) {
         for (int64_t i = 0; i < kBlock; i += kLanes) largest = hn::Max(largest, hn::Abs(load(in + i)));
         const float maximum = hn::GetLane(hn::MaxOfLanes(kF, largest));
         const F inverse = set(maximum > 0 ? 127.0f / maximum : 0.0f);
-        auto sums = hn::Zero(kI32);
-        for (int64_t i = 0; i < kBlock; i += kLanes) {
-            const auto rounded = hn::NearestInt(hn::Mul(load(in + i), inverse));
-            sums = hn::Add(sums, rounded);
-            hn::StoreU(hn::DemoteTo(narrow, rounded), narrow, out.values + i);
+        int32_t half_sums[2];
+        for (int64_t half = 0; half < 2; ++half) {
+            auto sums = hn::Zero(kI32);
+            for (int64_t i = half * kBlock / 2; i < (half + 1) * kBlock / 2; i += kLanes) {
+                const auto rounded = hn::NearestInt(hn::Mul(load(in + i), inverse));
+                sums = hn::Add(sums, rounded);
+                hn::StoreU(hn::DemoteTo(narrow, rounded), narrow, out.values + i);
+            }
+            half_sums[half] = hn::GetLane(hn::SumOfLanes(kI32, sums));
+            out.minus_32_sums[half] = -32 * half_sums[half];
         }
-        const int32_t sum = hn::GetLane(hn::SumOfLanes(kI32, sums));
+        const int32_t sum = half_sums[0] + half_sums[1];
         out.scale = maximum / 127.0f;
         out.scaled_sum = out.scale * static_cast<float>(sum);
         out.minus_128_sums = -128 * sum;

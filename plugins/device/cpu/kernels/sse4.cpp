@@ -34,6 +34,11 @@ struct Level {
     static HWY_INLINE Words dot7(Words sum, Words w, Words a) {
         return _mm_add_epi32(sum, widen(_mm_maddubs_epi16(w, a)));
     }
+    // Two steps of weights of up to 6 bits: 4 * 63 * 127 fits 16 bits.
+    static HWY_INLINE Words dot6(Words sum, Words w0, Words a0, Words w1, Words a1) {
+        const Words pairs = _mm_add_epi16(_mm_maddubs_epi16(w0, a0), _mm_maddubs_epi16(w1, a1));
+        return _mm_add_epi32(sum, widen(pairs));
+    }
 };
 
 }  // namespace

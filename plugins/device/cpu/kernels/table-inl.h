@@ -2,6 +2,7 @@
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
 #include "kernels/int8_attention-inl.h"
+#include "kernels/k_panels-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
 #include "kernels/prefill_f32-inl.h"
@@ -15,7 +16,8 @@ constexpr PrefillKernels kPrefillF32 = {pack_queries<ArithmeticF32>, pack_rows_f
 
 constexpr Kernels kTable = {
     {multiply_panels<PanelFormat::F32>, multiply_panels<PanelFormat::F16>, multiply_panels<PanelFormat::BF16>,
-     multiply_panels<PanelFormat::Q8_0>, multiply_panels<PanelFormat::Q4_0>, multiply_panels<PanelFormat::Q4_1>},
+     multiply_panels<PanelFormat::Q8_0>, multiply_panels<PanelFormat::Q4_0>, multiply_panels<PanelFormat::Q4_1>,
+     multiply_k_panels<PanelFormat::Q4_K>, multiply_k_panels<PanelFormat::Q5_K>, multiply_k_panels<PanelFormat::Q6_K>},
     quantise_row,
     multiply,
     score_rows,
