@@ -18,6 +18,11 @@ Explain explain_by(const std::shared_ptr<Plugin>& plugin) {
     return [plugin](kvp_status status) { return plugin->explain(status); };
 }
 
+uint32_t row_type(const std::string& name) {
+    if (name == "f32") return KVP_TYPE_F32;
+    return name == "i8" ? KVP_TYPE_I8 : KVP_TYPE_F16;
+}
+
 PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
     PageLayout layout;
     layout.layers = shape.layers;
@@ -25,7 +30,7 @@ PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
     layout.head_size = shape.head_size;
     layout.page_tokens = static_cast<uint32_t>(pipeline.integer("memory.page_tokens"));
     layout.group_tokens = std::min(group_tokens, layout.page_tokens);
-    layout.type = pipeline.text("kv.dtype") == "f32" ? KVP_TYPE_F32 : KVP_TYPE_F16;
+    layout.type = row_type(pipeline.text("kv.dtype"));
     return layout;
 }
 

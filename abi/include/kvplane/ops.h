@@ -21,9 +21,12 @@
  *  kvp.page_means/1       -                     -                                          kvp_page_means_arguments
  *  kvp.page_bias/1        -                     -                                          kvp_page_bias_arguments
  *
- * A cached row is K||V of one (token, KV head): 2*d values. Rows stand in *groups* of `group_tokens` tokens of one KV
- * head, one run of bytes; where a group is says the group table: address of group t / group_tokens of KV head g at
- * groups[g * groups_stride + t / group_tokens], 0 when it is not where the device can read it. */
+ * A cached row is K||V of one (token, KV head): 2*d values in one run of kvp_row_bytes bytes. KVP_TYPE_F16, KVP_TYPE_F32:
+ * plain values. KVP_TYPE_I8: int8 values, 2*d of them in [-127, 127], then two f16, the scales of K and of V; a value is
+ * its half's scale times its int8. Scales stand with their row, so that a row can still be moved and read alone.
+ * Rows stand in *groups* of `group_tokens` tokens of one KV head, one run of bytes; where a group is says the group
+ * table: address of group t / group_tokens of KV head g at groups[g * groups_stride + t / group_tokens], 0 when it is
+ * not where the device can read it. */
 #ifndef KVPLANE_OPS_H_
 #define KVPLANE_OPS_H_
 
@@ -61,8 +64,18 @@ typedef struct kvp_rows {
     uint32_t n_kv_heads;
     uint32_t head_size;
     uint32_t group_tokens;
-    uint32_t type; /* KVP_TYPE_F16 or KVP_TYPE_F32 */
+    uint32_t type; /* KVP_TYPE_F16, KVP_TYPE_F32 or KVP_TYPE_I8 */
 } kvp_rows;
+
+/* Bytes of a cached row, 0 for a type that rows cannot have. */
+static inline uint64_t kvp_row_bytes(uint32_t type, uint32_t head_size) {
+    switch (type) {
+        case KVP_TYPE_F32: return (uint64_t)8 * head_size;
+        case KVP_TYPE_F16: return (uint64_t)4 * head_size;
+        case KVP_TYPE_I8: return (uint64_t)2 * head_size + 4;
+        default: return 0;
+    }
+}
 
 typedef struct kvp_kv_write_item { /* one sequence of the step */
     kvp_head head;

@@ -33,7 +33,7 @@ int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scr
                      tile.first_position + tile.n_rows - 1);
     RowBlock block;
     while (cursor.next(block)) {
-        run.pack_rows(block.type, {block.rows, block.n, 0, nullptr, 0}, d, rows.keys, rows.values);
+        run.pack_rows(block.layout.type, block.keys(nullptr), d, rows.keys, rows.values);
         std::fill_n(block.bias + block.n, block.biased ? kBlockRows - block.n : 0, 0.0f);
         rows.bias = block.biased ? block.bias : nullptr;
         count_visible(block, tile, queries.visible);

@@ -7,6 +7,26 @@
 namespace kvplane::cpu {
 namespace {
 
+void write_row(const Kernels& kernels, const RowLayout& layout, const float* key, const float* value, uint8_t* out) {
+    const int64_t d = layout.head_size;
+    switch (layout.type) {
+        case RowType::F32:
+            std::memcpy(out, key, static_cast<size_t>(d) * sizeof(float));
+            std::memcpy(out + layout.value(), value, static_cast<size_t>(d) * sizeof(float));
+            return;
+        case RowType::F16:
+            kernels.to_f16(key, reinterpret_cast<uint16_t*>(out), d);
+            kernels.to_f16(value, reinterpret_cast<uint16_t*>(out) + d, d);
+            return;
+        case RowType::I8: {
+            const uint16_t scales[] = {kernels.to_int8(key, reinterpret_cast<int8_t*>(out), d),
+                                       kernels.to_int8(value, reinterpret_cast<int8_t*>(out) + d, d)};
+            std::memcpy(out + layout.key_scale(), scales, sizeof scales);
+            return;
+        }
+    }
+}
+
 void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     operands.expect(2);
     const auto& arguments = structure<kvp_kv_write_arguments>(pointer, "the argument struct of kv_write");
@@ -30,13 +50,7 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
                     uint8_t* out = rows.row(head, item.token_begin + row);
                     const float* key = k.row(item.row_begin + row) + head * d;
                     const float* value = v.row(item.row_begin + row) + head * d;
-                    if (rows.type() == RowType::F16) {
-                        kernels.to_f16(key, reinterpret_cast<uint16_t*>(out), d);
-                        kernels.to_f16(value, reinterpret_cast<uint16_t*>(out) + d, d);
-                    } else {
-                        std::memcpy(out, key, static_cast<size_t>(d) * sizeof(float));
-                        std::memcpy(out + d * 4, value, static_cast<size_t>(d) * sizeof(float));
-                    }
+                    write_row(kernels, rows.layout(), key, value, out);
                 }
             }
         });

@@ -179,7 +179,7 @@ protected:
     // Whether this level may take a tile over these rows in bf16. It takes few queries, such as a last tile may have,
     // as exactly as the others do.
     static bool may_round(const Sequence& s) {
-        return std::get<0>(GetParam()) == "avx512bf16" && s.cached->rows()->type == KVP_TYPE_F16;
+        return std::get<0>(GetParam()) == "avx512bf16" && s.cached->rows()->type != KVP_TYPE_F32;
     }
 
     static void expect_query(const Sequence& s, int64_t row, int64_t head, int64_t n_heads, int64_t d,
@@ -189,13 +189,18 @@ protected:
         const auto entries = entries_of(s, head / (n_heads / s.n_kv_heads), s.token_begin + row, d);
         const auto scale = static_cast<float>(1 / std::sqrt(d));
         const Expected exact = attend(q.data() + at * d, entries, d, scale, false);
-        const double exact_error = 3e-5;
+        // Few queries over int8 rows keep 15 bits of a query and 14 of a weight.
+        const bool int8 = s.cached->rows()->type == KVP_TYPE_I8;
+        const double exact_error = int8 ? 1e-3 : 3e-5;
+        const auto lse_error = [&](const Expected& e) {
+            return 2e-5 + std::ldexp(e.magnitude, -24) * static_cast<double>(int8 ? 1 << 10 : d + 8);
+        };
         const auto is_exact = [&] {
             for (int64_t i = 0; i < d; ++i) {
                 const auto difference = out[static_cast<size_t>(at * d + i)] - exact.out[static_cast<size_t>(i)];
                 if (!(std::abs(difference) <= exact_error)) return false;
             }
-            return true;
+            return exact.lse == kNone || std::abs(lse[static_cast<size_t>(at)] - exact.lse) <= lse_error(exact);
         };
         const bool bf16 = may_round(s) && !is_exact();
         const Expected expected = bf16 ? attend(q.data() + at * d, entries, d, scale, true) : exact;
@@ -205,8 +210,7 @@ protected:
         if (expected.lse == kNone) {
             ASSERT_EQ(lse[static_cast<size_t>(at)], kNone);
         } else {
-            ASSERT_NEAR(lse[static_cast<size_t>(at)], expected.lse,
-                        2e-5 + weight_error + static_cast<double>(d + 8) * std::ldexp(expected.magnitude, -24))
+            ASSERT_NEAR(lse[static_cast<size_t>(at)], expected.lse, lse_error(expected) + weight_error)
                 << "row " << row << " head " << head;
         }
         for (int64_t i = 0; i < d; ++i) {
@@ -242,10 +246,11 @@ TEST_P(CpuAttention, attends_to_a_causal_range_at_every_head_shape) {
         for (const int64_t group : {1, 2, 3, 8}) {
             for (const int64_t n_rows : {1, 2, 17}) {
                 for (const int64_t length : {17, 131}) {
-                    CachedSequence cached(length, 2, d, group % 2 == 0 ? 4 : 16, d == 32 ? KVP_TYPE_F32 : KVP_TYPE_F16,
-                                          3);
-                    cached.fill(4);
-                    check({{&cached, 2, 0, n_rows, length - n_rows, {range(0, length)}}}, 2 * group, d);
+                    for (const uint32_t type : kRowTypes) {
+                        CachedSequence cached(length, 2, d, group % 2 == 0 ? 4 : 16, type, 3);
+                        cached.fill(4);
+                        check({{&cached, 2, 0, n_rows, length - n_rows, {range(0, length)}}}, 2 * group, d);
+                    }
                 }
             }
         }
@@ -253,29 +258,35 @@ TEST_P(CpuAttention, attends_to_a_causal_range_at_every_head_shape) {
 }
 
 TEST_P(CpuAttention, attends_at_every_length) {
-    for (int64_t length = 1; length <= 300; length += length < 70 ? 1 : 23) {
-        CachedSequence cached(length, 1, 32, 16, KVP_TYPE_F16, 5);
-        cached.fill(6);
-        check({{&cached, 1, 0, 1, length - 1, {range(0, length)}}}, 3, 32);
+    for (const uint32_t type : kRowTypes) {
+        for (int64_t length = 1; length <= 300; length += length < 70 ? 1 : 23) {
+            CachedSequence cached(length, 1, 32, 16, type, 5);
+            cached.fill(6);
+            check({{&cached, 1, 0, 1, length - 1, {range(0, length)}}}, 3, 32);
+        }
     }
 }
 
 TEST_P(CpuAttention, splits_a_long_decode_over_threads_and_merges) {
-    CachedSequence cached(1900, 1, 16, 16, KVP_TYPE_F16, 7);
-    cached.fill(8);
-    check({{&cached, 1, 0, 1, 1899, {range(0, 1900)}}}, 3, 16);
-    check({{&cached, 1, 0, 3, 1897, {range(0, 7), range(100, 1900)}}}, 3, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(1900, 1, 16, 16, type, 7);
+        cached.fill(8);
+        check({{&cached, 1, 0, 1, 1899, {range(0, 1900)}}}, 3, 16);
+        check({{&cached, 1, 0, 3, 1897, {range(0, 7), range(100, 1900)}}}, 3, 16);
+    }
 }
 
 TEST_P(CpuAttention, prefills_in_tiles) {
-    CachedSequence cached(150, 2, 16, 4, KVP_TYPE_F16, 9);
-    cached.fill(10);
-    check({{&cached, 2, 0, 150, 0, {range(0, 150)}}}, 6, 16);
-    check({{&cached, 2, 0, 40, 110, {range(0, 150, false)}}}, 2, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(150, 2, 16, 4, type, 9);
+        cached.fill(10);
+        check({{&cached, 2, 0, 150, 0, {range(0, 150)}}}, 6, 16);
+        check({{&cached, 2, 0, 40, 110, {range(0, 150, false)}}}, 2, 16);
+    }
 }
 
 TEST_P(CpuAttention, prefills_tiles_of_every_width) {
-    for (const uint32_t type : {KVP_TYPE_F16, KVP_TYPE_F32}) {
+    for (const uint32_t type : kRowTypes) {
         for (const auto& [n_rows, group, d] :
              std::initializer_list<std::tuple<int64_t, int64_t, int64_t>>{{1, 8, 64},
                                                                           {3, 5, 16},
@@ -313,50 +324,56 @@ TEST_P(CpuAttention, raises_the_reference_of_its_weights_when_scores_grow) {
 }
 
 TEST_P(CpuAttention, reads_lists_of_rows_and_pages_a_head) {
-    CachedSequence cached(200, 2, 32, 16, KVP_TYPE_F16, 11);
-    cached.fill(12);
-    std::vector<int32_t> rows = {0, 3, 4, 5, 90, 91, 150, 151, 2, 17, 33, 49, -1, -1, -1, -1};
-    std::vector<int32_t> row_count = {8, 4};
-    std::vector<int32_t> pages = {0, 5, 12, 1, 2, -1};
-    std::vector<int32_t> page_count = {3, 2};
-    auto paged = list(KVP_SEGMENT_PAGE_LIST, pages, page_count, 16);
-    paged.end = 200;  // the last page is not full
-    check({{&cached, 2, 0, 1, 199, {list(KVP_SEGMENT_ROW_LIST, rows, row_count), range(180, 200)}}}, 6, 32);
-    check({{&cached, 2, 0, 1, 199, {paged}}}, 6, 32);
-    check({{&cached, 2, 0, 9, 191, {paged, list(KVP_SEGMENT_ROW_LIST, rows, row_count)}}}, 6, 32);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(200, 2, 32, 16, type, 11);
+        cached.fill(12);
+        std::vector<int32_t> rows = {0, 3, 4, 5, 90, 91, 150, 151, 2, 17, 33, 49, -1, -1, -1, -1};
+        std::vector<int32_t> row_count = {8, 4};
+        std::vector<int32_t> pages = {0, 5, 12, 1, 2, -1};
+        std::vector<int32_t> page_count = {3, 2};
+        auto paged = list(KVP_SEGMENT_PAGE_LIST, pages, page_count, 16);
+        paged.end = 200;  // the last page is not full
+        check({{&cached, 2, 0, 1, 199, {list(KVP_SEGMENT_ROW_LIST, rows, row_count), range(180, 200)}}}, 6, 32);
+        check({{&cached, 2, 0, 1, 199, {paged}}}, 6, 32);
+        check({{&cached, 2, 0, 9, 191, {paged, list(KVP_SEGMENT_ROW_LIST, rows, row_count)}}}, 6, 32);
+    }
 }
 
 TEST_P(CpuAttention, hides_listed_rows_after_the_query_when_causal) {
-    CachedSequence cached(64, 1, 16, 16, KVP_TYPE_F32, 13);
-    cached.fill(14);
-    std::vector<int32_t> rows = {1, 9, 20, 40, 41, 42, 60};
-    std::vector<int32_t> count = {7};
-    auto segment = list(KVP_SEGMENT_ROW_LIST, rows, count);
-    segment.flags = KVP_SEGMENT_CAUSAL;
-    check({{&cached, 1, 0, 30, 20, {segment}}}, 2, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(64, 1, 16, 16, type, 13);
+        cached.fill(14);
+        std::vector<int32_t> rows = {1, 9, 20, 40, 41, 42, 60};
+        std::vector<int32_t> count = {7};
+        auto segment = list(KVP_SEGMENT_ROW_LIST, rows, count);
+        segment.flags = KVP_SEGMENT_CAUSAL;
+        check({{&cached, 1, 0, 30, 20, {segment}}}, 2, 16);
+    }
 }
 
 TEST_P(CpuAttention, adds_virtual_rows_with_bias_and_never_reads_those_left_out) {
-    CachedSequence cached(20, 2, 16, 4, KVP_TYPE_F16, 15);
-    cached.fill(16);
-    auto virtual_rows = random_floats(2 * 6 * 32, 17);
-    std::vector<float> bias = {0.0f, 4.0f, -INFINITY, 1.5f, 2.0f, 9.0f, -INFINITY, -1.0f, -2.0f, 0.5f, 2.0f, 9.0f};
-    for (size_t i = 0; i < 32; ++i) virtual_rows[2 * 32 + i] = NAN;
-    auto segment = structure<kvp_segment>();
-    segment.form = KVP_SEGMENT_VIRTUAL;
-    segment.virtual_rows = address_of(virtual_rows);
-    segment.virtual_bias = address_of(bias);
-    segment.virtual_stride = 6;
-    segment.virtual_count = 5;
-    segment.virtual_type = KVP_TYPE_F32;
-    check({{&cached, 2, 0, 1, 19, {range(10, 20), segment}}}, 6, 16);
-    check({{&cached, 2, 0, 12, 8, {segment, range(10, 20)}}}, 2, 16);
-    check({{&cached, 2, 0, 12, 8, {segment, range(10, 20)}}}, 6, 16);
-    std::vector<uint16_t> halves;
-    for (const float x : virtual_rows) halves.push_back(std::isnan(x) ? uint16_t{0x7E00} : nearest_half(x));
-    segment.virtual_rows = address_of(halves);
-    segment.virtual_type = KVP_TYPE_F16;
-    check({{&cached, 2, 0, 1, 19, {segment}}}, 6, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(20, 2, 16, 4, type, 15);
+        cached.fill(16);
+        auto virtual_rows = random_floats(2 * 6 * 32, 17);
+        std::vector<float> bias = {0.0f, 4.0f, -INFINITY, 1.5f, 2.0f, 9.0f, -INFINITY, -1.0f, -2.0f, 0.5f, 2.0f, 9.0f};
+        for (size_t i = 0; i < 32; ++i) virtual_rows[2 * 32 + i] = NAN;
+        auto segment = structure<kvp_segment>();
+        segment.form = KVP_SEGMENT_VIRTUAL;
+        segment.virtual_rows = address_of(virtual_rows);
+        segment.virtual_bias = address_of(bias);
+        segment.virtual_stride = 6;
+        segment.virtual_count = 5;
+        segment.virtual_type = KVP_TYPE_F32;
+        check({{&cached, 2, 0, 1, 19, {range(10, 20), segment}}}, 6, 16);
+        check({{&cached, 2, 0, 12, 8, {segment, range(10, 20)}}}, 2, 16);
+        check({{&cached, 2, 0, 12, 8, {segment, range(10, 20)}}}, 6, 16);
+        std::vector<uint16_t> halves;
+        for (const float x : virtual_rows) halves.push_back(std::isnan(x) ? uint16_t{0x7E00} : nearest_half(x));
+        segment.virtual_rows = address_of(halves);
+        segment.virtual_type = KVP_TYPE_F16;
+        check({{&cached, 2, 0, 1, 19, {segment}}}, 6, 16);
+    }
 }
 
 TEST_P(CpuAttention, gives_zero_where_nothing_is_seen) {
@@ -379,28 +396,32 @@ TEST_P(CpuAttention, gives_zero_where_nothing_is_seen) {
 }
 
 TEST_P(CpuAttention, serves_several_sequences_of_unequal_length) {
-    CachedSequence a(7, 1, 64, 16, KVP_TYPE_F16, 21);
-    CachedSequence b(300, 1, 64, 16, KVP_TYPE_F16, 22);
-    CachedSequence c(40, 1, 64, 16, KVP_TYPE_F16, 23);
-    a.fill(24);
-    b.fill(25);
-    c.fill(26);
-    check({{&a, 1, 0, 1, 6, {range(0, 7)}}, {&b, 1, 1, 1, 299, {range(0, 300)}}, {&c, 1, 2, 33, 7, {range(0, 40)}}}, 3,
-          64);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence a(7, 1, 64, 16, type, 21);
+        CachedSequence b(300, 1, 64, 16, type, 22);
+        CachedSequence c(40, 1, 64, 16, type, 23);
+        a.fill(24);
+        b.fill(25);
+        c.fill(26);
+        check({{&a, 1, 0, 1, 6, {range(0, 7)}}, {&b, 1, 1, 1, 299, {range(0, 300)}}, {&c, 1, 2, 33, 7, {range(0, 40)}}},
+              3, 64);
+    }
 }
 
 TEST_P(CpuAttention, merges_with_an_earlier_result) {
-    CachedSequence cached(90, 2, 32, 16, KVP_TYPE_F16, 27);
-    cached.fill(28);
-    const auto q = random_floats(2 * 6 * 32, 29);
-    for (const int64_t cut : {0, 30, 90}) {
-        std::vector<float> out(q.size(), NAN);
-        std::vector<float> lse(2 * 6, NAN);
-        ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(0, cut, false)}}}, 6, 32, q, out, lse), KVP_OK);
-        ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(cut, 90, false)}, true}}, 6, 32, q, out, lse), KVP_OK);
-        const Sequence whole{&cached, 2, 0, 2, 88, {range(0, 90, false)}};
-        for (int64_t row = 0; row < 2; ++row) {
-            for (int64_t head = 0; head < 6; ++head) expect_query(whole, row, head, 6, 32, q, out, lse);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(90, 2, 32, 16, type, 27);
+        cached.fill(28);
+        const auto q = random_floats(2 * 6 * 32, 29);
+        for (const int64_t cut : {0, 30, 90}) {
+            std::vector<float> out(q.size(), NAN);
+            std::vector<float> lse(2 * 6, NAN);
+            ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(0, cut, false)}}}, 6, 32, q, out, lse), KVP_OK);
+            ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(cut, 90, false)}, true}}, 6, 32, q, out, lse), KVP_OK);
+            const Sequence whole{&cached, 2, 0, 2, 88, {range(0, 90, false)}};
+            for (int64_t row = 0; row < 2; ++row) {
+                for (int64_t head = 0; head < 6; ++head) expect_query(whole, row, head, 6, 32, q, out, lse);
+            }
         }
     }
 }

@@ -48,7 +48,8 @@ template <typename T>
 void narrow_rows(const Rows& rows, int64_t head_size, float* keys, float* values) {
     const int64_t n = (rows.n + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
     const auto element = [&](int64_t row, int64_t i) {
-        return row < rows.n ? load(row_at<T>(rows, row) + i) : hn::Zero(kF);
+        const int64_t scale = rows.scale + (i < head_size ? 0 : 2);
+        return row < rows.n ? RowReader<T>(rows, row, scale).at(i) : hn::Zero(kF);
     };
     alignas(64) constexpr uint16_t kPairs[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                                  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -67,7 +68,9 @@ void narrow_rows(const Rows& rows, int64_t head_size, float* keys, float* values
 }
 
 void pack_rows_bf16(RowType type, const Rows& rows, int64_t head_size, float* keys, float* values) {
-    const auto run = type == RowType::F16 ? narrow_rows<hwy::float16_t> : narrow_rows<float>;
+    const auto run = type == RowType::F32   ? narrow_rows<float>
+                     : type == RowType::F16 ? narrow_rows<hwy::float16_t>
+                                            : narrow_rows<int8_t>;
     run(rows, head_size, keys, values);
 }
 

@@ -21,19 +21,22 @@ struct ArithmeticF32 {
 };
 
 template <typename T>
-void widen(const Rows& rows, int64_t offset, int64_t head_size, float* out) {
+void widen_part(const Rows& rows, int64_t offset, int64_t scale, int64_t head_size, float* out) {
     const int64_t n = (rows.n + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
     for (int64_t row = 0; row < n; ++row) {
         for (int64_t i = 0; i < head_size; i += kLanes) {
-            store(row < rows.n ? load(row_at<T>(rows, row) + offset + i) : hn::Zero(kF), out + row * head_size + i);
+            const F x = row < rows.n ? RowReader<T>(rows, row, scale).at(offset + i) : hn::Zero(kF);
+            store(x, out + row * head_size + i);
         }
     }
 }
 
 void pack_rows_f32(RowType type, const Rows& rows, int64_t head_size, float* keys, float* values) {
-    const auto run = type == RowType::F16 ? widen<hwy::float16_t> : widen<float>;
-    run(rows, 0, head_size, keys);
-    run(rows, head_size, head_size, values);
+    const auto run = type == RowType::F32   ? widen_part<float>
+                     : type == RowType::F16 ? widen_part<hwy::float16_t>
+                                            : widen_part<int8_t>;
+    run(rows, 0, rows.scale, head_size, keys);
+    run(rows, head_size, rows.scale + 2, head_size, values);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/int8_attention-inl.h"
 #include "kernels/k_panels-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
 #include "kernels/prefill_f32-inl.h"
+#include "kernels/widen-inl.h"
 
 namespace kvplane::cpu {
 namespace {
@@ -20,6 +22,10 @@ constexpr Kernels kTable = {
     multiply,
     score_rows,
     accumulate_rows,
+    quantise_queries,
+    score_int8_rows,
+    accumulate_int8_rows,
+    widen_rows,
     softmax_rows,
     kPrefillF32,
     kPrefillF32,
@@ -27,6 +33,7 @@ constexpr Kernels kTable = {
     swiglu,
     rotate_halves,
     rotate_interleaved,
+    to_int8,
     to_f16,
     from_f16,
     maximum,
