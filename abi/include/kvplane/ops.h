@@ -12,6 +12,9 @@
  *  kvp.swiglu/1           -                     gate[n,F], up[n,F], out[n,F]               -
  *  kvp.rope/1             frequencies[r/2]      x[n,heads*d], positions i32[n]             kvp_rope_attributes   in place
  *  kvp.kv_write/1         -                     k[n,G*d], v[n,G*d]                         kvp_kv_write_arguments
+ *  kvp.attention_input/1  norm[D], q, k, v, freq[r/2]  x[n,D], positions i32[n], q[n,H*d], k[n,G*d], v[n,G*d]
+ *                                               kvp_attention_input_attributes, kvp_kv_write_arguments
+ *  kvp.feed_forward/1     norm[D], gate w[F,D], up w[F,D], down w[D,F]   x[n,D]  kvp_feed_forward_attributes  in place
  *  kvp.attention/1        -                     q[n,H*d], out[n,H*d], lse[n,H]             kvp_attention_arguments
  *  kvp.column_statistics/1 -                    q[n,H*d], k[n,G*d]                         kvp_column_statistics_arguments
  *  kvp.partial_index/1    -                     -                                          kvp_partial_index_arguments
@@ -20,6 +23,10 @@
  *  kvp.select_rows/1      -                     -                                          kvp_select_rows_arguments
  *  kvp.page_means/1       -                     -                                          kvp_page_means_arguments
  *  kvp.page_bias/1        -                     -                                          kvp_page_bias_arguments
+ *
+ * attention_input and feed_forward are a layer's ops in one, for devices that gain by it. No device has to have them: the
+ * core asks op_support and puts rms_norm, linear, rope, kv_write and swiglu where the answer is no, or where a strategy
+ * wants to see what is in between.
  *
  * A cached row is K||V of one (token, KV head): 2*d values in one run of kvp_row_bytes bytes. KVP_TYPE_F16, KVP_TYPE_F32:
  * plain values. KVP_TYPE_I8: int8 values, 2*d of them in [-127, 127], then two f16, the scales of K and of V; a value is
@@ -91,6 +98,25 @@ typedef struct kvp_kv_write_arguments {
     uint32_t n_items;
     uint32_t reserved0;
 } kvp_kv_write_arguments;
+
+/* q, k, v = norm(x) times their weights; q and k turned as by kvp.rope; k and v written as by kvp.kv_write. The outputs
+ * hold what was turned and written. exact_f32 as in kvp_linear_attributes. */
+typedef struct kvp_attention_input_attributes {
+    kvp_head head;
+    float epsilon; /* of the norm */
+    uint32_t exact_f32;
+    uint32_t style; /* from here on as in kvp_rope_attributes */
+    uint32_t head_size;
+    uint32_t dimensions;
+    float magnitude;
+} kvp_attention_input_attributes;
+
+/* x += (silu(norm(x) gate^T) * (norm(x) up^T)) down^T. exact_f32 as in kvp_linear_attributes. */
+typedef struct kvp_feed_forward_attributes {
+    kvp_head head;
+    float epsilon; /* of the norm */
+    uint32_t exact_f32;
+} kvp_feed_forward_attributes;
 
 /* What attention reads. RANGE: cached rows [begin, end) of every KV head. PAGE_LIST and ROW_LIST: `index` holds pages of
  * `page_tokens` tokens or rows, ascending, i32[n_kv_heads][index_stride], of which the first count[kv_head] are valid.
