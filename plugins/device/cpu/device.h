@@ -35,6 +35,8 @@ struct Workspace {
     Scratch<float> floats;
     Scratch<float> more_floats;
     Scratch<int32_t> ints;
+    Scratch<int8_t> bytes;
+    Scratch<KeyQuery> key_queries;
     Scratch<ActivationBlock> activations;
     RotationTable rotations;
 };

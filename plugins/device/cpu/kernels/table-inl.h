@@ -1,8 +1,10 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/keys-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
+#include "kernels/select-inl.h"
 
 namespace kvplane::cpu {
 namespace {
@@ -23,12 +25,15 @@ constexpr Kernels kTable = {
     rotate_interleaved,
     to_f16,
     from_f16,
-    maximum,
-    shift_max,
     shift_add,
-    scale_by,
     column_sums,
-    count_at_least,
+    {pack_keys<KeyFormat::F32>, pack_keys<KeyFormat::F16>, pack_keys<KeyFormat::I8>, pack_keys<KeyFormat::I4>},
+    split_query,
+    {scan_keys<KeyFormat::F32>, scan_keys<KeyFormat::F16>, scan_keys<KeyFormat::I8>, scan_keys<KeyFormat::I4>},
+    combine_scores,
+    count_near,
+    select_largest,
+    logarithms,
 };
 
 }  // namespace
