@@ -1,5 +1,6 @@
 // Speed of the cpu plugin's ops on the shapes of SmolLM2-135M: width 576, 9 / 3 heads of 64, feed-forward 1536, 30
-// layers, vocabulary 49152. KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
+// layers, vocabulary 49152; K-quants, which come in blocks of 256, on width 768 and feed-forward 2048.
+// KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -25,21 +26,20 @@ void linear(benchmark::State& state, const std::string& format, std::vector<int6
     const int64_t rows = state.range(0);
     const auto attributes = structure<kvp_linear_attributes>();
     std::vector<RandomWeights> weights;
-    std::vector<DeviceHarness::Plan> plans;
+    std::vector<Tensor> tensors;
+    std::vector<const kvp_tensor*> constants;
     double bytes = 0;
     double operations = 0;
+    for (const int64_t output : outputs) {
+        weights.push_back(random_weights(format, output, width, 1));
+        bytes += copies * static_cast<double>(weights.back().bytes.size());
+        operations += copies * 2.0 * static_cast<double>(output * width * rows);
+    }
+    for (const RandomWeights& weight : weights) tensors.push_back(weight.tensor());
+    for (const Tensor& tensor : tensors) constants.push_back(tensor.get());
+    std::vector<DeviceHarness::Plan> plans;  // each packs a copy of its own
     for (int copy = 0; copy < copies; ++copy) {
-        std::vector<Tensor> tensors;
-        std::vector<const kvp_tensor*> constants;
-        for (const int64_t output : outputs) {
-            weights.push_back(random_weights(format, output, width, 1));
-            tensors.push_back(weights.back().tensor());
-            bytes += static_cast<double>(weights.back().bytes.size());
-            operations += 2.0 * static_cast<double>(output * width * rows);
-        }
-        for (const Tensor& tensor : tensors) constants.push_back(tensor.get());
         plans.push_back(harness().prepare("kvp.linear/1", &attributes, constants));
-        weights.clear();
     }
     const auto x = random_floats(static_cast<size_t>(rows * width), 2);
     std::vector<std::vector<float>> out;
@@ -285,6 +285,27 @@ BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 30)
 BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)
     ->Arg(1)
     ->Arg(128)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, gate_up_q4_k, "q4_k", {2048, 2048}, 768, 30)
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(512)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, gate_up_q5_k, "q5_k", {2048, 2048}, 768, 30)
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(512)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(linear, gate_up_q6_k, "q6_k", {2048, 2048}, 768, 30)
+    ->Arg(1)
+    ->Arg(4)
+    ->Arg(512)
     ->UseRealTime()
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
