@@ -176,12 +176,10 @@ protected:
                            const std::vector<float>& scores, const std::vector<int32_t>& rows,
                            const std::vector<int32_t>& counts, const kvp_select_rows_arguments& sr) {
         const auto distance = row["distance"][g].get<std::vector<double>>();
-        // Against integer keys the query has 16 bits, so the error grows with the scores.
-        const double relative = c.json["options"]["key_bits"] == 0 ? 0 : 1e-5;
-        for (size_t i = 0; i < distance.size(); ++i) {
-            ASSERT_NEAR(scores[g * static_cast<size_t>(c.tokens) + i], distance[i],
-                        5e-5 + relative * std::abs(distance[i]));
-        }
+        // Against integer keys a query has 16 bits. Whose row that could change, the generator has drawn again.
+        const double tolerance = c.json["options"]["key_bits"] == 0 ? 5e-5 : 5e-4;
+        for (size_t i = 0; i < distance.size(); ++i)
+            ASSERT_NEAR(scores[g * static_cast<size_t>(c.tokens) + i], distance[i], tolerance);
         std::vector<int32_t> all(rows.begin() + g * c.tokens, rows.begin() + g * c.tokens + counts[g]);
         for (int64_t i = 0; i < position; ++i) {
             if (i < sr.skip_begin || i >= position - sr.skip_end) all.push_back(static_cast<int32_t>(i));

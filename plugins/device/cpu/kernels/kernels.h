@@ -64,7 +64,7 @@ struct PanelTask {
     bool accumulate;
 };
 
-// Types of rows. I8 rows of a cache have a scale each (ops.h); those of partial keys have theirs elsewhere.
+// Types of rows. I8 rows have a scale each (ops.h).
 enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
 
 // Rows anywhere in memory. The rows `next` are asked for meanwhile: evenly, as a burst would stall, and each whole and in
@@ -150,7 +150,7 @@ constexpr int64_t key_tile_bytes(KeyFormat format, int64_t n_columns) {
 }
 
 // A query on the columns of partial keys. For integer keys it is cut into two parts of 8 bits,
-// step * (255 * high + low): a 16th of a millionth of its largest value is lost, far less than the keys' own rounding.
+// step * (255 * high + low): what is lost is at most a 60,000th of its largest value, far less than the keys' rounding.
 struct KeyQuery {
     const float* values;  // [columns]
     const int8_t* high;   // [padded_columns], no part is -128
