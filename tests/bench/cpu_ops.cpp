@@ -29,24 +29,29 @@ void linear(benchmark::State& state, const std::string& format, std::vector<int6
     std::vector<Tensor> tensors;
     std::vector<const kvp_tensor*> constants;
     double bytes = 0;
-    double operations = 0;
     for (const int64_t output : outputs) {
         weights.push_back(random_weights(format, output, width, 1));
-        bytes += copies * static_cast<double>(weights.back().bytes.size());
-        operations += copies * 2.0 * static_cast<double>(output * width * rows);
+        bytes += static_cast<double>(weights.back().bytes.size()) * copies;
     }
     for (const RandomWeights& weight : weights) tensors.push_back(weight.tensor());
     for (const Tensor& tensor : tensors) constants.push_back(tensor.get());
     std::vector<DeviceHarness::Plan> plans;  // each packs a copy of its own
+    double operations = 0;
     for (int copy = 0; copy < copies; ++copy) {
         plans.push_back(harness().prepare("kvp.linear/1", &attributes, constants));
+        for (const int64_t output : outputs) operations += 2.0 * static_cast<double>(output * width * rows);
     }
     const auto x = random_floats(static_cast<size_t>(rows * width), 2);
-    std::vector<std::vector<float>> out;
+    struct alignas(64) Line {  // as device memory is: a store that straddles two lines costs twice
+        float values[16];
+    };
+    std::vector<std::vector<Line>> out;
     std::vector<Tensor> operands;
     operands.push_back(Tensor::f32(x, {rows, width}));
-    for (const int64_t output : outputs) out.emplace_back(static_cast<size_t>(rows * output));
-    for (size_t i = 0; i < outputs.size(); ++i) operands.push_back(Tensor::f32(out[i], {rows, outputs[i]}));
+    for (const int64_t output : outputs) out.emplace_back(static_cast<size_t>((rows * output + 15) / 16));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        operands.emplace_back(out[i].data(), std::vector<int64_t>{rows, outputs[i]}, DLDataType{kDLFloat, 32, 1});
+    }
     std::vector<const kvp_tensor*> pointers;
     for (const Tensor& operand : operands) pointers.push_back(operand.get());
     for (auto _ : state) {
@@ -235,80 +240,28 @@ void small_ops(benchmark::State& state) {
     }
 }
 
-BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(16)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 30)
-    ->Arg(1)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, down_q4_1, "q4_1", {576}, 1536, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, head_q8_0, "q8_0", {49152}, 576, 1)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(64)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q4_0, "q4_0", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(128)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q4_k, "q4_k", {2048, 2048}, 768, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q5_k, "q5_k", {2048, 2048}, 768, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q6_k, "q6_k", {2048, 2048}, 768, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
+// Rows: one sequence, several decoded at once, a prompt.
+void decode_and_prefill(benchmark::internal::Benchmark* made) {
+    for (const int64_t rows : {1, 2, 4, 8, 16, 512}) made->Arg(rows);
+    made->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 300)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 500)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 90)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, down_q4_1, "q4_1", {576}, 1536, 180)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, head_q8_0, "q8_0", {49152}, 576, 4)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q4_0, "q4_0", {1536, 1536}, 576, 100)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 50)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q4_k, "q4_k", {2048, 2048}, 768, 50)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q5_k, "q5_k", {2048, 2048}, 768, 40)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q6_k, "q6_k", {2048, 2048}, 768, 30)->Apply(decode_and_prefill);
+// A Llama of 1.1 billion weights: 2048 wide, feed-forward 5632; a few of its 22 layers.
+BENCHMARK_CAPTURE(linear, gate_up_1b_q4_0, "q4_0", {5632, 5632}, 2048, 8)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_1b_f16, "f16", {5632, 5632}, 2048, 3)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, down_1b_f16, "f16", {2048}, 5632, 6)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_1b_f32, "f32", {5632, 5632}, 2048, 2)->Apply(decode_and_prefill);
 BENCHMARK(attention)
     ->Args({1, 0})
     ->Args({1, 512})
