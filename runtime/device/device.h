@@ -60,6 +60,7 @@ public:
     Device& operator=(const Device&) = delete;
 
     std::string name() const { return text(info_.name); }
+    std::string arch() const { return text(info_.arch); }  // the instruction set or chip that its code is for
     uint32_t threads() const { return info_.n_threads; }
     uint64_t total_bytes() const { return info_.total_bytes; }
     bool reads_host_memory() const { return (info_.flags & KVP_DEVICE_HOST_MEMORY) != 0; }

@@ -145,6 +145,10 @@ void Engine::cancel(uint64_t request) {
     if (running.reason == FinishReason::running) finish(running, FinishReason::cancelled);
 }
 
+void Engine::hold(uint64_t request, bool held) {
+    find(request).held = held;
+}
+
 uint64_t Engine::add(Running running) {
     const auto n_prompt = static_cast<int64_t>(running.text.tokens.size());
     if (n_prompt == 0) throw Error(ErrorKind::usage, "the prompt is empty: give at least one token");
@@ -238,7 +242,7 @@ bool Engine::step() {
     admit();
     std::vector<std::pair<RunningText*, uint64_t>> ready;
     for (Running& running : running_) {
-        if (running.cache != nullptr) ready.emplace_back(&running.text, running.id);
+        if (running.cache != nullptr && !running.held) ready.emplace_back(&running.text, running.id);
     }
     // A pool makes room for a step by letting rows go; four pages must stay, two to choose from and two that are new.
     const int64_t pool_room = pool_rows() - 4 * int64_t{store_->layout().page_tokens};
@@ -300,6 +304,19 @@ std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {
     evaluate(ids, static_cast<int64_t>(ids.size()), static_cast<int64_t>(ids.size()), {});
     runner_->observe({});
     return strategy_->aux_save();
+}
+
+uint64_t Engine::index_bytes(int64_t rows) const {
+    const PageLayout& layout = store_->layout();
+    uint64_t bytes = 0;
+    for (const SidecarSpec& sidecar : strategy_->sidecars()) {
+        if (sidecar.first_layer >= layout.layers) continue;
+        const uint64_t places = uint64_t{layout.layers - sidecar.first_layer} * layout.kv_heads;
+        if (sidecar.scope == KVP_SIDECAR_TOKEN) bytes += places * sidecar.bytes * static_cast<uint64_t>(rows);
+        if (sidecar.scope == KVP_SIDECAR_PAGE)
+            bytes += places * sidecar.bytes * layout.pages(static_cast<uint64_t>(rows));
+    }
+    return bytes;
 }
 
 std::map<std::string, TierReport> Engine::tiers() const {

@@ -175,7 +175,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     const bool prefill = std::any_of(step.parts.begin(), step.parts.end(), [](const auto& p) { return p.prefill; });
     (prefill ? statistics_.prefill_seconds : statistics_.decode_seconds) += took.count() - meter_seconds_;
-    const double token_bytes = static_cast<double>(store_.layout().row_bytes()) * store_.layout().kv_heads * n_layers_;
+    const double token_bytes = static_cast<double>(store_.layout().token_bytes());
     for (size_t i = 0; i < parts_.size(); ++i) {
         const kvp_kv_sequence& part = parts_[i].abi;
         if (part.phase == KVP_PHASE_DECODE) {

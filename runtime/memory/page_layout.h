@@ -22,6 +22,7 @@ struct PageLayout {
     uint64_t group_bytes() const { return row_bytes() * group_tokens; }
     uint64_t head_bytes() const { return row_bytes() * page_tokens; }
     uint64_t page_bytes() const { return head_bytes() * kv_heads; }
+    uint64_t token_bytes() const { return row_bytes() * kv_heads * layers; }  // in all layers
     uint32_t groups_per_head() const { return page_tokens / group_tokens; }
     uint32_t groups_per_page() const { return groups_per_head() * kv_heads; }
     uint32_t pages(uint64_t tokens) const { return static_cast<uint32_t>((tokens + page_tokens - 1) / page_tokens); }

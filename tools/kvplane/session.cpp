@@ -2,8 +2,9 @@
 
 namespace kvplane::tool {
 
-void add_model_options(CLI::App& command, ModelOptions& options) {
-    add_pipeline_options(command, options.pipeline);
+void add_model_options(CLI::App& command, ModelOptions& options, bool with_pipeline) {
+    if (with_pipeline) add_pipeline_file(command, options.pipeline);
+    add_override_options(command, options.pipeline);
     command.add_option("-m,--model", options.model, "model file (GGUF); stands for model.path");
     command.add_option("-t,--threads", options.threads, "threads of the device; stands for device.threads")
         ->check(CLI::Range(0, 1024));

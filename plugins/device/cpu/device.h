@@ -14,7 +14,8 @@
 namespace kvplane::cpu {
 
 struct Device {
-    explicit Device(uint32_t n_threads) : isa(choose_isa()), kernels(*isa.kernels), pool(n_threads) {}
+    Device(uint32_t n_threads, const std::vector<int>& processors)
+        : isa(choose_isa()), kernels(*isa.kernels), pool(n_threads, processors) {}
 
     const Isa isa;
     const Kernels& kernels;

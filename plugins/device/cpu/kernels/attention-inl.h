@@ -1,7 +1,7 @@
-// Rows K||V as they lie in the cache. Few queries read and widen them in place; many first unpack a block to f32.
+// Few queries over rows K||V as they lie in the cache, widened at each use.
 #pragma once
 
-#include "kernels/vectors-inl.h"
+#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
@@ -32,21 +32,6 @@ HWY_INLINE F sum_parts(const F (&quarters)[kLanes / 4]) {
         return hn::OddEvenBlocks(hn::Add(odd, hn::SwapAdjacentBlocks(odd)),
                                  hn::Add(even, hn::SwapAdjacentBlocks(even)));
     }
-}
-
-// Asks for what the next block has at this place.
-template <typename T>
-HWY_INLINE void prefetch_next(const Rows& rows, int64_t row, int64_t width) {
-    if (row >= rows.n_next) return;
-    const uint8_t* begin = rows.next[row] + rows.offset;
-    for (int64_t at = 0; at < width * static_cast<int64_t>(sizeof(T)); at += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(begin + at), _MM_HINT_T0);
-    }
-}
-
-template <typename T>
-HWY_INLINE const T* row_at(const Rows& rows, int64_t row) {
-    return reinterpret_cast<const T*>(rows.at[row] + rows.offset);
 }
 
 template <typename T, int Q>
@@ -168,24 +153,6 @@ void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, 
     run(weights, weight_stride, n_queries, rows, width, out, out_stride);
 }
 
-template <typename T>
-void widen_typed(const Rows& rows, int64_t width, float* out) {
-    for (int64_t row = 0; row < rows.n; ++row) {
-        const T* in = row_at<T>(rows, row);
-        prefetch_next<T>(rows, row, width);
-        for (int64_t i = 0; i < width; i += kLanes) store(load(in + i), out + row * width + i);
-    }
-}
-
-void widen_rows(RowType type, const Rows& rows, int64_t width, float* out) {
-    const auto run = type == RowType::F16 ? widen_typed<hwy::float16_t> : widen_typed<float>;
-    run(rows, width, out);
-}
-
-HWY_INLINE void scale_row(float* row, float factor, int64_t width) {
-    for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(row + i), set(factor)), row + i);
-}
-
 void softmax_rows(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
                   float* maxima, float* sums, float* out, int64_t width) {
     for (int64_t q = 0; q < n_queries; ++q) {
@@ -209,42 +176,6 @@ void softmax_rows(float* scores, int64_t score_stride, int64_t n_queries, const 
             maxima[q] = now;
         }
         sums[q] = sums[q] * correction + hn::GetLane(hn::SumOfLanes(kF, total));
-    }
-}
-
-void softmax_columns(float* scores, int64_t n_queries, const int32_t* visible, int64_t n, float* maxima, float* sums,
-                     float* out, int64_t n_out, int64_t width) {
-    const F nothing = set(kNegativeInfinity);
-    for (int64_t q = 0; q < n_queries; q += kLanes) {
-        const auto seen = hn::LoadU(kI32, visible + q);
-        const bool masked = !hn::AllTrue(kI32, hn::Gt(seen, hn::Set(kI32, static_cast<int32_t>(n - 1))));
-        F now = load(maxima + q);
-        for (int64_t i = 0; i < n; ++i) {
-            float* line = scores + i * n_queries + q;
-            F score = load(line);
-            if (masked) {
-                const auto shown = hn::Gt(seen, hn::Set(kI32, static_cast<int32_t>(i)));
-                score = hn::IfThenElse(hn::RebindMask(kF, shown), score, nothing);
-                store(score, line);
-            }
-            now = hn::Max(now, score);
-        }
-        const F finite = hn::IfThenElse(hn::Eq(now, nothing), hn::Zero(kF), now);
-        F total = hn::Zero(kF);
-        for (int64_t i = 0; i < n; ++i) {
-            float* line = scores + i * n_queries + q;
-            const F p = hn::Exp(kF, hn::Sub(load(line), finite));
-            total = hn::Add(total, p);
-            store(p, line);
-        }
-        const F correction = hn::Exp(kF, hn::Sub(load(maxima + q), finite));
-        store(hn::MulAdd(load(sums + q), correction, total), sums + q);
-        const bool moved = !hn::AllTrue(kF, hn::Eq(load(maxima + q), now));
-        store(now, maxima + q);
-        if (!moved) continue;
-        alignas(64) float factors[kLanes];
-        store(correction, factors);
-        for (int64_t i = 0; i < kLanes && q + i < n_out; ++i) scale_row(out + (q + i) * width, factors[i], width);
     }
 }
 

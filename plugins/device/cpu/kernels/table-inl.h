@@ -4,6 +4,7 @@
 #include "kernels/k_panels-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
+#include "kernels/prefill_attention-inl.h"
 
 namespace kvplane::cpu {
 namespace {
