@@ -1,56 +1,47 @@
-// Many query rows, as in prefill: each block of cached rows is widened to f32 once for all queries.
+// Many query rows, as in prefill: each block of cached rows is unpacked once for all queries.
 #include <algorithm>
-#include <utility>
+#include <limits>
 
 #include "attention_tile.h"
 
 namespace kvplane::cpu {
 
+static_assert(kBlockRows == 64);  // what PackedRows and kTileWeights have room for
+
 int64_t many_queries_scratch_floats(int64_t n_queries, int64_t head_size) {
-    // queries, scores, visible counts, and a block of keys or of values
-    return padded_queries(n_queries) * (head_size + kBlockRows + 1) + kBlockRows * head_size;
+    // queries, result and visible counts; a block of keys and values; the kernel's own
+    return padded_queries(n_queries) * (2 * head_size + 1) + 2 * kBlockRows * head_size + kTileWeights + 4 * head_size;
 }
 
 int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
-    const int64_t d = tile.segments->rows().head_size();
+    const CachedRows& cached = tile.segments->rows();
+    const PrefillKernels& run = cached.type() == RowType::F32 ? kernels.prefill_exact : kernels.prefill;
+    const int64_t d = cached.head_size();
     const int64_t n_queries = tile.n_rows * tile.group;
     const int64_t padded = padded_queries(n_queries);
-    float* queries = scratch;  // [d][padded]
-    float* scores = queries + padded * d;
-    float* wide = scores + padded * kBlockRows;
-    auto* visible = reinterpret_cast<int32_t*>(wide + kBlockRows * d);
+    QueryTile queries{padded, d, scratch, scratch + padded * d, partial.maxima, partial.sums, nullptr, nullptr};
+    PackedRows rows{queries.out + padded * d, queries.out + (padded + kBlockRows) * d, nullptr};
+    queries.weights = rows.values + kBlockRows * d;
+    queries.visible = reinterpret_cast<int32_t*>(queries.weights + kTileWeights + 4 * d);
 
-    std::fill_n(queries, padded * d, 0.0f);
-    for (int64_t query = 0; query < n_queries; ++query) {
-        const float* q = tile.q + query / tile.group * tile.q_stride + query % tile.group * d;
-        for (int64_t i = 0; i < d; ++i) queries[i * padded + query] = q[i] * tile.scale;
-    }
-    clear(partial, n_queries, d);
-    std::fill_n(visible, padded, 0);
+    run.pack_queries({tile.q, tile.q_stride, tile.group, n_queries, tile.scale}, queries);
+    std::fill_n(queries.out, padded * d, 0.0f);
+    std::fill_n(queries.references, padded, -std::numeric_limits<float>::infinity());
+    std::fill_n(queries.sums, padded, 0.0f);
 
     RowCursor cursor(*tile.segments, tile.kv_head, tile.first_slot, tile.last_slot,
                      tile.first_position + tile.n_rows - 1);
-    RowBlock blocks[2];
-    RowBlock* block = &blocks[0];
-    RowBlock* following = &blocks[1];
-    for (bool more = cursor.next(*block); more; std::swap(block, following)) {
-        more = cursor.next(*following);
-        const int64_t n = block->n;
-        const Rows keys{block->rows, n, 0, following->rows, more ? following->n : 0};
-        Rows values = keys;
-        values.offset = d * (block->type == RowType::F16 ? 2 : 4);
-        count_visible(*block, tile, visible);
-        kernels.widen_rows(block->type, keys, d, wide);
-        kernels.multiply(wide, d, 1, queries, padded, scores, padded, n, d, padded, false);
-        if (block->biased) {
-            for (int64_t i = 0; i < n; ++i) {
-                for (int64_t q = 0; q < padded; ++q) scores[i * padded + q] += block->bias[i];
-            }
-        }
-        kernels.softmax_columns(scores, padded, visible, n, partial.maxima, partial.sums, partial.out, n_queries, d);
-        kernels.widen_rows(block->type, values, d, wide);
-        kernels.multiply(scores, 1, padded, wide, d, partial.out, d, n_queries, n, d, true);
+    RowBlock block;
+    while (cursor.next(block)) {
+        run.pack_rows(block.layout.type, block.keys(nullptr), d, rows.keys, rows.values);
+        std::fill_n(block.bias + block.n, block.biased ? kBlockRows - block.n : 0, 0.0f);
+        rows.bias = block.biased ? block.bias : nullptr;
+        count_visible(block, tile, queries.visible);
+        // Padding sees what its neighbours do, so that it does not make a strip a masked one.
+        std::fill(queries.visible + n_queries, queries.visible + padded, queries.visible[n_queries - 1]);
+        run.attend_rows(queries, rows);
     }
+    run.unpack_result(queries, n_queries, partial.out);
     return cursor.missing();
 }
 

@@ -135,7 +135,7 @@ TEST_P(CpuSmallOps, rotates_pairs_of_both_styles_and_leaves_the_rest_of_the_head
 }
 
 TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
-    for (const uint32_t type : {KVP_TYPE_F16, KVP_TYPE_F32}) {
+    for (const uint32_t type : kRowTypes) {
         for (const int64_t d : {16, 80}) {
             CachedSequence cached(40, 3, d, 4, type, 1);
             auto k = random_floats(static_cast<size_t>(20 * 3 * d), 8, 4.0f);
@@ -157,11 +157,18 @@ TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
                 for (int64_t head = 0; head < 3; ++head) {
                     for (int64_t i = 0; i < d; ++i) {
                         const auto at = static_cast<size_t>((row * 3 + head) * d + i);
-                        const auto stored = [type](float x) {
-                            return type == KVP_TYPE_F16 ? half_value(nearest_half(x)) : x;
+                        const auto stored = [&](const std::vector<float>& x) -> double {
+                            if (type == KVP_TYPE_F32) return x[at];
+                            if (type == KVP_TYPE_F16) return half_value(nearest_half(x[at]));
+                            float most = 0;
+                            for (size_t j = at - static_cast<size_t>(i); j < at + static_cast<size_t>(d - i); ++j)
+                                most = std::max(most, std::abs(x[j]));
+                            const double scale = half_value(nearest_half(most / 127));
+                            return scale *
+                                   std::clamp(std::nearbyint(x[at] / static_cast<float>(scale)), -127.0f, 127.0f);
                         };
-                        ASSERT_EQ(cached.get(head, 20 + row, i), stored(k[at])) << k[at];
-                        ASSERT_EQ(cached.get(head, 20 + row, d + i), stored(v[at])) << v[at];
+                        ASSERT_EQ(cached.get(head, 20 + row, i), stored(k)) << k[at];
+                        ASSERT_EQ(cached.get(head, 20 + row, d + i), stored(v)) << v[at];
                     }
                 }
             }

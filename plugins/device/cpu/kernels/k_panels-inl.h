@@ -179,7 +179,7 @@ HWY_INLINE void k_tile(const PanelTask& task, int64_t vector, int64_t row) {
         for (int v = 0; v < V; ++v) places.panel[v] += kLayout.bytes;
         for (int r = 0; r < R; ++r) rows[r] += kBlocks;
     }
-    store_tile<R, V>(total, task, vector, row);
+    store_tile<R, V>(total, task, {vector, 1}, row);
 }
 
 template <PanelFormat kFormat, int R, int V>
