@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/aux_file.h"
+#include "graph/fusion.h"
 #include "memory/host_memory.h"
 #include "observe/log.h"
 
@@ -18,6 +19,11 @@ Explain explain_by(const std::shared_ptr<Plugin>& plugin) {
     return [plugin](kvp_status status) { return plugin->explain(status); };
 }
 
+uint32_t row_type(const std::string& name) {
+    if (name == "f32") return KVP_TYPE_F32;
+    return name == "i8" ? KVP_TYPE_I8 : KVP_TYPE_F16;
+}
+
 PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
     PageLayout layout;
     layout.layers = shape.layers;
@@ -25,7 +31,7 @@ PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
     layout.head_size = shape.head_size;
     layout.page_tokens = static_cast<uint32_t>(pipeline.integer("memory.page_tokens"));
     layout.group_tokens = std::min(group_tokens, layout.page_tokens);
-    layout.type = pipeline.text("kv.dtype") == "f32" ? KVP_TYPE_F32 : KVP_TYPE_F16;
+    layout.type = row_type(pipeline.text("kv.dtype"));
     return layout;
 }
 
@@ -72,7 +78,7 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     if (limits.profile != nullptr) table = limits.profile->wrap(table);
     device_ = std::make_unique<Device>(table, 0, explain_by(plugins.device));
     graph_ = build_graph(model, {pipeline.boolean("device.exact_f32")});
-    program_ = std::make_unique<Program>(*device_, graph_, pipeline.integer("schedule.chunk_tokens"), head_rows);
+    weights_ = std::make_unique<Weights>(*device_, graph_);
     transfers_ =
         std::make_unique<Transfers>(&plugins.transfer->kind<kvp_transfer>(), *device_, explain_by(plugins.transfer));
 
@@ -83,11 +89,17 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     setting.context = static_cast<uint32_t>(context_);
     setting.in_place = in_place;
     setting.layout = layout;
-    strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model,
-                                           *program_, setting);
+    strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model, graph_,
+                                           *weights_, setting);
     if (const auto aux = pipeline.path("kv.aux"); !aux.empty()) {
         strategy_->aux_load(read_aux_file(aux, strategy_id_, setting.fingerprint));
     }
+
+    constexpr uint64_t between =
+        KVP_EVIDENCE_NORMED_INPUT | KVP_EVIDENCE_QUERY_BEFORE_ROPE | KVP_EVIDENCE_KEY_BEFORE_ROPE;
+    const int64_t max_rows = pipeline.integer("schedule.chunk_tokens");
+    fuse(graph_, *device_, *weights_, {(strategy_->evidence() & between) != 0, max_rows});
+    program_ = std::make_unique<Program>(*device_, graph_, *weights_, max_rows, head_rows);
 
     const uint64_t most_pages =
         uint64_t{layout.pages(static_cast<uint64_t>(context_))} * layout.layers * static_cast<uint64_t>(max_sequences_);

@@ -133,6 +133,7 @@ private:
     std::string strategy_id_;
     std::unique_ptr<Device> device_;
     Graph graph_;
+    std::unique_ptr<Weights> weights_;
     std::unique_ptr<Program> program_;
     std::unique_ptr<Transfers> transfers_;
     std::unique_ptr<Strategy> strategy_;

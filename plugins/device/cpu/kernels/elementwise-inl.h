@@ -1,4 +1,4 @@
-// One pass over a row each: norms, activations, rotations, conversions, and the scans of the index ops.
+// One pass over a row each: norms, activations, rotations, conversions, sums of columns.
 #pragma once
 
 #include "kernels/vectors-inl.h"
@@ -67,6 +67,25 @@ void rotate_interleaved(float* x, const float* cosines, const float* sines, int6
     }
 }
 
+uint16_t to_int8(const float* x, int8_t* out, int64_t n) {
+    float most = 0;
+    float finite = 0;  // NaN if any is infinite or NaN, and so is the scale then: int8 cannot say so
+    for (int64_t i = 0; i < n; ++i) {
+        const float magnitude = __builtin_fabsf(x[i]);
+        most = magnitude > most ? magnitude : most;
+        finite += x[i] * 0.0f;
+    }
+    const uint16_t bits = float_to_half(most / 127 + finite);
+    const float scale = half_to_float(bits);
+    for (int64_t i = 0; i < n; ++i) {
+        float value = scale > 0 ? __builtin_rintf(x[i] / scale) : 0.0f;
+        value = value > 127.0f ? 127.0f : value;
+        value = value < -127.0f ? -127.0f : value;
+        out[i] = static_cast<int8_t>(value);
+    }
+    return bits;
+}
+
 void to_f16(const float* x, uint16_t* out, int64_t n) {
     int64_t i = 0;
     if constexpr (kLanes >= 8) {  // Highway truncates where there is no F16C
@@ -84,29 +103,8 @@ void from_f16(const uint16_t* x, float* out, int64_t n) {
     for (; i < n; ++i) out[i] = half_to_float(x[i]);
 }
 
-float maximum(const float* x, int64_t n) {
-    float best = kNegativeInfinity;
-    int64_t i = 0;
-    F lanes = set(kNegativeInfinity);
-    for (; i + kLanes <= n; i += kLanes) lanes = hn::Max(lanes, load(x + i));
-    best = hn::GetLane(hn::MaxOfLanes(kF, lanes));
-    for (; i < n; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-}
-
-void shift_max(const float* x, float shift, float* best, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-        const float moved = x[i] - shift;
-        best[i] = moved > best[i] ? moved : best[i];
-    }
-}
-
 void shift_add(const float* x, float shift, float* total, int64_t n) {
     for (int64_t i = 0; i < n; ++i) total[i] += x[i] - shift;
-}
-
-void scale_by(float* x, const float* factors, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) x[i] *= factors[i];
 }
 
 void column_sums(const float* x, int64_t stride, int64_t n_rows, int64_t n, float* absolute, float* plain,
@@ -119,12 +117,6 @@ void column_sums(const float* x, int64_t stride, int64_t n_rows, int64_t n, floa
             squares[i] += line[i] * line[i];
         }
     }
-}
-
-int64_t count_at_least(const int32_t* keys, int32_t threshold, int64_t n) {
-    int32_t count = 0;  // the caller's arrays are far below 2^31
-    for (int64_t i = 0; i < n; ++i) count += keys[i] >= threshold ? 1 : 0;
-    return count;
 }
 
 }  // namespace
