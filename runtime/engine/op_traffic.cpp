@@ -2,17 +2,12 @@
 
 #include <algorithm>
 
-#include "memory/page_layout.h"
-
 namespace kvplane {
 
 namespace {
 
 double row_bytes(const kvp_rows& rows) {
-    PageLayout layout;
-    layout.head_size = rows.head_size;
-    layout.type = rows.type;
-    return static_cast<double>(layout.row_bytes());
+    return static_cast<double>(kvp_row_bytes(rows.type, rows.head_size));
 }
 
 // Rows of a segment, a KV head; mean over the heads.
@@ -54,6 +49,17 @@ void add_attention(const kvp_attention_item& item, uint32_t n_heads, bool host_r
     traffic.flops += 4.0 * pairs * rows.head_size * n_heads;
 }
 
+// Rows that an index op goes through, a KV head: all, or those of the pages that are listed for it.
+template <class Arguments>
+double indexed_rows(const Arguments& arguments, bool host_reads) {
+    const auto all = static_cast<double>(arguments.n_tokens);
+    if (arguments.pages == 0 || arguments.page_counts == 0 || !host_reads) return all;
+    const auto* counts = reinterpret_cast<const int32_t*>(arguments.page_counts);
+    double pages = 0;
+    for (uint32_t head = 0; head < arguments.n_kv_heads; ++head) pages += counts[head];
+    return std::min(all, pages / arguments.n_kv_heads * arguments.page_tokens);
+}
+
 double element_bytes(uint32_t type) {
     switch (type) {
         case KVP_TYPE_F32: return 4;
@@ -88,14 +94,14 @@ OpTraffic op_traffic(std::string_view op, const kvp_tensor* const* operands, uin
     } else if (op == "kvp.partial_scores/1") {
         // One query: a row of q, not all of them, is read; its keys; a score each.
         const auto& given = *static_cast<const kvp_partial_scores_arguments*>(arguments);
-        const double keys = static_cast<double>(given.n_tokens) * given.n_kv_heads;
+        const double rows = indexed_rows(given, host_reads), keys = rows * given.n_kv_heads;
         const double scale = given.type == KVP_TYPE_I8 ? 4 : 0;
         traffic.bytes = keys * (given.n_columns * element_bytes(given.type) + scale + 4);
-        traffic.flops = 2.0 * static_cast<double>(given.n_tokens) * given.n_heads * given.n_columns;
+        traffic.flops = 2.0 * rows * given.n_heads * given.n_columns;
         return traffic;
     } else if (op == "kvp.select_rows/1") {
         const auto& given = *static_cast<const kvp_select_rows_arguments*>(arguments);
-        traffic.bytes = 4.0 * static_cast<double>(given.n_tokens) * given.n_kv_heads;
+        traffic.bytes = 4.0 * indexed_rows(given, host_reads) * given.n_kv_heads;
     }
     for (uint32_t i = 0; i < n_operands; ++i) traffic.bytes += static_cast<double>(tensor_view_bytes(*operands[i]));
     return traffic;
