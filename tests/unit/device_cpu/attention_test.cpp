@@ -267,6 +267,12 @@ TEST_P(CpuAttention, splits_a_long_decode_over_threads_and_merges) {
     check({{&cached, 1, 0, 3, 1897, {range(0, 7), range(100, 1900)}}}, 3, 16);
 }
 
+TEST_P(CpuAttention, splits_a_short_chunk_over_threads_and_merges) {
+    CachedSequence cached(900, 1, 32, 16, KVP_TYPE_F16, 42);
+    cached.fill(43);
+    check({{&cached, 1, 0, 14, 886, {range(0, 900)}}}, 3, 32);
+}
+
 TEST_P(CpuAttention, prefills_in_tiles) {
     CachedSequence cached(150, 2, 16, 4, KVP_TYPE_F16, 9);
     cached.fill(10);
