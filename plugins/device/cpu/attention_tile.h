@@ -22,7 +22,7 @@ struct Tile {
 // Unnormalised result of M queries.
 struct Partial {
     float* out;     // [M][head_size], sum of exp(score - maximum) * v
-    float* maxima;  // [padded_queries(M)], -inf where no row was seen
+    float* maxima;  // [padded_queries(M)], the maximum or a score that serves as well; -inf where no row was seen
     float* sums;    // [padded_queries(M)]
 };
 

@@ -72,11 +72,18 @@ public:
             invalid("attention reads cached row " + std::to_string(missing.load()) +
                     ", which is not in the group table");
         }
-        for (const Job& job : jobs_) {
-            if (job.n_parts > 1) {
-                merge_parts(job);
-                finish(job, part_result(job.first_part));
-            }
+        if (whole) return;
+        const auto merge = [&](int64_t index, uint32_t) {
+            const Job& job = jobs_[static_cast<size_t>(index)];
+            if (job.n_parts == 1) return;
+            merge_parts(job);
+            finish(job, part_result(job.first_part));
+        };
+        const auto n_jobs = static_cast<int64_t>(jobs_.size());
+        if (most_queries_ > kFewQueries) {
+            pool.run(n_jobs, merge);
+        } else {  // less work than a region costs
+            for (int64_t i = 0; i < n_jobs; ++i) merge(i, 0);
         }
     }
 
@@ -192,22 +199,21 @@ private:
             float& lse = lse_.row(row)[head];
             const float here = from.sums[q] > 0 ? from.maxima[q] + std::log(from.sums[q]) : kNegativeInfinity;
             const float before = job.merge ? lse : kNegativeInfinity;
+            const float* result = from.out + q * d;
             if (here == kNegativeInfinity) {
-                if (before == kNegativeInfinity) {
-                    std::fill_n(out, d, 0.0f);
-                    lse = kNegativeInfinity;
-                }
-                continue;
-            }
-            const float most = std::max(here, before);
-            const float all = most + std::log(std::exp(here - most) + std::exp(before - most));
-            const float new_weight = (before == kNegativeInfinity ? 1.0f : std::exp(here - all)) / from.sums[q];
-            const float old_weight = std::exp(before - all);
-            if (before == kNegativeInfinity) {
-                for (int64_t i = 0; i < d; ++i) out[i] = new_weight * from.out[q * d + i];
+                if (before != kNegativeInfinity) continue;
+                std::fill_n(out, d, 0.0f);
+                lse = kNegativeInfinity;
+            } else if (before == kNegativeInfinity) {
+                const float weight = 1 / from.sums[q];
+                for (int64_t i = 0; i < d; ++i) out[i] = weight * result[i];
                 lse = here;
             } else {
-                for (int64_t i = 0; i < d; ++i) out[i] = old_weight * out[i] + new_weight * from.out[q * d + i];
+                const float most = std::max(here, before);
+                const float all = most + std::log(std::exp(here - most) + std::exp(before - most));
+                const float new_weight = std::exp(here - all) / from.sums[q];
+                const float old_weight = std::exp(before - all);
+                for (int64_t i = 0; i < d; ++i) out[i] = old_weight * out[i] + new_weight * result[i];
                 lse = all;
             }
         }

@@ -276,6 +276,12 @@ TEST_P(CpuAttention, splits_a_long_decode_over_threads_and_merges) {
     }
 }
 
+TEST_P(CpuAttention, splits_a_short_chunk_over_threads_and_merges) {
+    CachedSequence cached(900, 1, 32, 16, KVP_TYPE_F16, 42);
+    cached.fill(43);
+    check({{&cached, 1, 0, 14, 886, {range(0, 900)}}}, 3, 32);
+}
+
 TEST_P(CpuAttention, prefills_in_tiles) {
     for (const uint32_t type : kRowTypes) {
         CachedSequence cached(150, 2, 16, 4, type, 9);
