@@ -60,6 +60,7 @@ public:
     Device& operator=(const Device&) = delete;
 
     std::string name() const { return text(info_.name); }
+    std::string arch() const { return text(info_.arch); }  // the instruction set or chip that its code is for
     uint32_t threads() const { return info_.n_threads; }
     uint64_t total_bytes() const { return info_.total_bytes; }
     bool reads_host_memory() const { return (info_.flags & KVP_DEVICE_HOST_MEMORY) != 0; }
@@ -68,6 +69,9 @@ public:
     kvp_device_object* object() const { return object_; }
     kvp_queue* queue() const { return queue_; }
 
+    // Whether the device has this op for these constants.
+    bool supports(std::string_view op, const void* attributes, std::span<const Tensor* const> constants,
+                  int64_t max_rows);
     Plan prepare(std::string_view op, const void* attributes = nullptr, std::span<const Tensor* const> constants = {},
                  int64_t max_rows = 0);
     void enqueue(const Plan& plan, std::span<const Tensor* const> operands, const void* arguments = nullptr);
@@ -85,6 +89,7 @@ public:
 
 private:
     friend class Buffer;
+    kvp_status op_support(const kvp_op_request& request, kvp_op_answer& answer);
     static std::string text(kvp_str value) { return std::string(value.data, value.n_bytes); }
 
     const kvp_device* table_;

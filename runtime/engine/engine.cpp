@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/aux_file.h"
+#include "graph/fusion.h"
 #include "memory/host_memory.h"
 #include "observe/log.h"
 
@@ -18,6 +19,11 @@ Explain explain_by(const std::shared_ptr<Plugin>& plugin) {
     return [plugin](kvp_status status) { return plugin->explain(status); };
 }
 
+uint32_t row_type(const std::string& name) {
+    if (name == "f32") return KVP_TYPE_F32;
+    return name == "i8" ? KVP_TYPE_I8 : KVP_TYPE_F16;
+}
+
 PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
     PageLayout layout;
     layout.layers = shape.layers;
@@ -25,7 +31,7 @@ PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
     layout.head_size = shape.head_size;
     layout.page_tokens = static_cast<uint32_t>(pipeline.integer("memory.page_tokens"));
     layout.group_tokens = std::min(group_tokens, layout.page_tokens);
-    layout.type = pipeline.text("kv.dtype") == "f32" ? KVP_TYPE_F32 : KVP_TYPE_F16;
+    layout.type = row_type(pipeline.text("kv.dtype"));
     return layout;
 }
 
@@ -68,9 +74,11 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
                            " that the model was made for");
     }
     strategy_id_ = plugins.kv->id();
-    device_ = std::make_unique<Device>(&plugins.device->kind<kvp_device>(), 0, explain_by(plugins.device));
+    const kvp_device* table = &plugins.device->kind<kvp_device>();
+    if (limits.profile != nullptr) table = limits.profile->wrap(table);
+    device_ = std::make_unique<Device>(table, 0, explain_by(plugins.device));
     graph_ = build_graph(model, {pipeline.boolean("device.exact_f32")});
-    program_ = std::make_unique<Program>(*device_, graph_, pipeline.integer("schedule.chunk_tokens"), head_rows);
+    weights_ = std::make_unique<Weights>(*device_, graph_);
     transfers_ =
         std::make_unique<Transfers>(&plugins.transfer->kind<kvp_transfer>(), *device_, explain_by(plugins.transfer));
 
@@ -81,11 +89,17 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     setting.context = static_cast<uint32_t>(context_);
     setting.in_place = in_place;
     setting.layout = layout;
-    strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model,
-                                           *program_, setting);
+    strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model, graph_,
+                                           *weights_, setting);
     if (const auto aux = pipeline.path("kv.aux"); !aux.empty()) {
         strategy_->aux_load(read_aux_file(aux, strategy_id_, setting.fingerprint));
     }
+
+    constexpr uint64_t between =
+        KVP_EVIDENCE_NORMED_INPUT | KVP_EVIDENCE_QUERY_BEFORE_ROPE | KVP_EVIDENCE_KEY_BEFORE_ROPE;
+    const int64_t max_rows = pipeline.integer("schedule.chunk_tokens");
+    fuse(graph_, *device_, *weights_, {(strategy_->evidence() & between) != 0, max_rows});
+    program_ = std::make_unique<Program>(*device_, graph_, *weights_, max_rows, head_rows);
 
     const uint64_t most_pages =
         uint64_t{layout.pages(static_cast<uint64_t>(context_))} * layout.layers * static_cast<uint64_t>(max_sequences_);
@@ -143,6 +157,10 @@ void Engine::forget(uint64_t request) {
 void Engine::cancel(uint64_t request) {
     Running& running = find(request);
     if (running.reason == FinishReason::running) finish(running, FinishReason::cancelled);
+}
+
+void Engine::hold(uint64_t request, bool held) {
+    find(request).held = held;
 }
 
 uint64_t Engine::add(Running running) {
@@ -238,7 +256,7 @@ bool Engine::step() {
     admit();
     std::vector<std::pair<RunningText*, uint64_t>> ready;
     for (Running& running : running_) {
-        if (running.cache != nullptr) ready.emplace_back(&running.text, running.id);
+        if (running.cache != nullptr && !running.held) ready.emplace_back(&running.text, running.id);
     }
     // A pool makes room for a step by letting rows go; four pages must stay, two to choose from and two that are new.
     const int64_t pool_room = pool_rows() - 4 * int64_t{store_->layout().page_tokens};
@@ -300,6 +318,19 @@ std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {
     evaluate(ids, static_cast<int64_t>(ids.size()), static_cast<int64_t>(ids.size()), {});
     runner_->observe({});
     return strategy_->aux_save();
+}
+
+uint64_t Engine::index_bytes(int64_t rows) const {
+    const PageLayout& layout = store_->layout();
+    uint64_t bytes = 0;
+    for (const SidecarSpec& sidecar : strategy_->sidecars()) {
+        if (sidecar.first_layer >= layout.layers) continue;
+        const uint64_t places = uint64_t{layout.layers - sidecar.first_layer} * layout.kv_heads;
+        if (sidecar.scope == KVP_SIDECAR_TOKEN) bytes += places * sidecar.bytes * static_cast<uint64_t>(rows);
+        if (sidecar.scope == KVP_SIDECAR_PAGE)
+            bytes += places * sidecar.bytes * layout.pages(static_cast<uint64_t>(rows));
+    }
+    return bytes;
 }
 
 std::map<std::string, TierReport> Engine::tiers() const {

@@ -13,6 +13,7 @@
 
 #include "config/pipeline.h"
 #include "engine/components.h"
+#include "engine/op_profile.h"
 #include "engine/statistics.h"
 #include "engine/step_runner.h"
 #include "engine/strategy.h"
@@ -45,7 +46,8 @@ struct TierReport {
 // What the caller knows better than the pipeline; 0: the pipeline's word.
 struct EngineLimits {
     int64_t max_sequences = 0;
-    int64_t context = 0;  // raised to this if the model's own is less, since the caller means to go there
+    int64_t context = 0;           // raised to this if the model's own is less, since the caller means to go there
+    OpProfile* profile = nullptr;  // gets every op that runs; outlives the engine
 };
 
 class Engine {
@@ -62,6 +64,8 @@ public:
     // One step of all that runs. False: nothing is left to do.
     bool step();
     void cancel(uint64_t request);
+    // A request that is held keeps its cache and takes no part in steps.
+    void hold(uint64_t request, bool held);
     // Of a request that was submitted; forgets it once finished.
     FinishReason finish_reason(uint64_t request) const;
     const std::vector<int32_t>& tokens(uint64_t request) const;  // prompt and new ones
@@ -83,6 +87,13 @@ public:
     std::string strategy_summary() const { return strategy_->summary(); }
     std::map<std::string, TierReport> tiers() const;
     const std::map<std::string, Transfers::Totals>& transfers() const { return transfers_->totals(); }
+    // Of K and V of a token, in all layers.
+    uint64_t kv_bytes_per_token() const { return store_->layout().token_bytes(); }
+    // Layers from dense_layers() on read a part of the rows, if the strategy selects at all.
+    bool selects() const { return strategy_->dense_layers() < shape().layers; }
+    uint32_t dense_layers() const { return strategy_->dense_layers(); }
+    // Of the sidecars that grow with the rows, when a sequence has so many of them.
+    uint64_t index_bytes(int64_t rows) const;
     uint64_t peak_sidecar_bytes() const { return store_->peak_sidecar_bytes(); }
     bool in_place() const { return store_->in_place(); }
     const Device& device() const { return *device_; }
@@ -101,6 +112,7 @@ private:
         SequenceCache* cache = nullptr;
         kvp_kv_state* state = nullptr;
         FinishReason reason = FinishReason::running;
+        bool held = false;
         bool forced = false;  // tokens are given, nothing is sampled
         int64_t first_logits = 0;
         OnLogits on_logits;
@@ -121,6 +133,7 @@ private:
     std::string strategy_id_;
     std::unique_ptr<Device> device_;
     Graph graph_;
+    std::unique_ptr<Weights> weights_;
     std::unique_ptr<Program> program_;
     std::unique_ptr<Transfers> transfers_;
     std::unique_ptr<Strategy> strategy_;

@@ -38,6 +38,25 @@ std::vector<uint8_t> selected_rows(KvStore& store, std::span<const kvp_segment> 
     return selected;
 }
 
+// K of one cached row (ops.h).
+void read_key(uint32_t type, const std::byte* row, size_t d, float* key) {
+    if (type == KVP_TYPE_F32) {
+        std::memcpy(key, row, d * sizeof(float));
+        return;
+    }
+    const auto half_at = [row](size_t offset) {
+        uint16_t half;
+        std::memcpy(&half, row + offset, sizeof half);
+        return half_to_float(half);
+    };
+    if (type == KVP_TYPE_F16) {
+        for (size_t i = 0; i < d; ++i) key[i] = half_at(2 * i);
+        return;
+    }
+    const float scale = half_at(2 * d);
+    for (size_t i = 0; i < d; ++i) key[i] = scale * static_cast<float>(static_cast<int8_t>(row[i]));
+}
+
 // K of cached rows [0, n), [kv_head][n][head_size].
 std::vector<float> all_keys(KvStore& store, const CachedPart& part, uint32_t layer, size_t n) {
     const PageLayout& layout = store.layout();
@@ -50,12 +69,7 @@ std::vector<float> all_keys(KvStore& store, const CachedPart& part, uint32_t lay
                 const kvp_address group = groups[head * rows.groups_stride + row / layout.group_tokens];
                 const kvp_address at = group + row % layout.group_tokens * layout.row_bytes();
                 float* target = &keys[(head * n + row) * d];
-                if (layout.type == KVP_TYPE_F32) {
-                    std::memcpy(target, reinterpret_cast<const float*>(at), d * sizeof(float));
-                } else {
-                    const auto* halves = reinterpret_cast<const uint16_t*>(at);
-                    for (size_t i = 0; i < d; ++i) target[i] = half_to_float(halves[i]);
-                }
+                read_key(layout.type, reinterpret_cast<const std::byte*>(at), d, target);
             }
         }
     });

@@ -24,9 +24,9 @@ constexpr std::array tensor_types = std::to_array<TensorTypeInfo>({
     {q8_1, "q8_1", 32, 36, "gguf.q8_1/1", false},
     {q2_k, "q2_k", 256, 84, "gguf.q2_k/1", false},
     {q3_k, "q3_k", 256, 110, "gguf.q3_k/1", false},
-    {q4_k, "q4_k", 256, 144, "gguf.q4_k/1", false},
-    {q5_k, "q5_k", 256, 176, "gguf.q5_k/1", false},
-    {q6_k, "q6_k", 256, 210, "gguf.q6_k/1", false},
+    {q4_k, "q4_k", 256, 144, "gguf.q4_k/1", true},
+    {q5_k, "q5_k", 256, 176, "gguf.q5_k/1", true},
+    {q6_k, "q6_k", 256, 210, "gguf.q6_k/1", true},
     {q8_k, "q8_k", 256, 292, "gguf.q8_k/1", false},
     {iq2_xxs, "iq2_xxs", 256, 66, "gguf.iq2_xxs/1", false},
     {iq2_xs, "iq2_xs", 256, 74, "gguf.iq2_xs/1", false},
@@ -87,6 +87,67 @@ void read_q4_1(const std::byte* block, float* target) {
     }
 }
 
+// Scales and minima of the eight sub-blocks of q4_k and q5_k: 6 bits each in 12 bytes. Those of sub-blocks 0 to 3 are
+// the low six bits of bytes 0 to 3 and 4 to 7; of the others bytes 8 to 11 hold the low halves (scale low, minimum
+// high) and the top two bits of the first eight bytes the rest.
+struct SubScales {
+    std::array<float, 8> scale;
+    std::array<float, 8> minimum;
+
+    explicit SubScales(const std::byte* packed) {
+        const auto byte = [packed](size_t i) { return std::to_integer<unsigned>(packed[i]); };
+        for (size_t j = 0; j < 4; ++j) {
+            scale[j] = static_cast<float>(byte(j) & 63);
+            minimum[j] = static_cast<float>(byte(j + 4) & 63);
+            scale[j + 4] = static_cast<float>((byte(j + 8) & 15) | (byte(j) >> 6) << 4);
+            minimum[j + 4] = static_cast<float>(byte(j + 8) >> 4 | (byte(j + 4) >> 6) << 4);
+        }
+    }
+};
+
+// Eight sub-blocks of 32, two to 32 bytes of nibbles, the low ones first; `high` has bit j of byte i for element i of
+// sub-block j, null for none. value = d * scale * q - dmin * minimum.
+void read_k_nibbles(const std::byte* block, const std::byte* high, const std::byte* nibbles, float* target) {
+    const float scale = load_half(block);
+    const float minimum = load_half(block + 2);
+    const SubScales sub(block + 4);
+    for (size_t j = 0; j < 8; ++j) {
+        const float sub_scale = scale * sub.scale[j];
+        const float sub_minimum = minimum * sub.minimum[j];
+        for (size_t i = 0; i < 32; ++i) {
+            const auto pair = std::to_integer<unsigned>(nibbles[j / 2 * 32 + i]);
+            unsigned quant = j % 2 == 0 ? pair & 15 : pair >> 4;
+            if (high) quant |= (std::to_integer<unsigned>(high[i]) >> j & 1) << 4;
+            target[j * 32 + i] = sub_scale * static_cast<float>(quant) - sub_minimum;
+        }
+    }
+}
+
+// Block: d f16, dmin f16, 12 bytes of scales, 128 of nibbles.
+void read_q4_k(const std::byte* block, float* target) {
+    read_k_nibbles(block, nullptr, block + 16, target);
+}
+
+// Block: as q4_k with 32 bytes of high bits before the nibbles.
+void read_q5_k(const std::byte* block, float* target) {
+    read_k_nibbles(block, block + 16, block + 48, target);
+}
+
+// Block: 128 bytes of nibbles, 64 of bit pairs above them, 16 scales int8, d f16. Each half of 128 elements has 64 and
+// 32 bytes of these; its quarter k has the nibbles of bytes 32 (k % 2) .. + 31, high ones for k >= 2, and pair k of each
+// byte. A scale serves 16 elements; value = d * scale * (q - 32).
+void read_q6_k(const std::byte* block, float* target) {
+    const float scale = load_half(block + 208);
+    for (size_t element = 0; element < 256; ++element) {
+        const size_t half = element / 128, quarter = element / 32 % 4, i = element % 32;
+        const auto pair = std::to_integer<int>(block[half * 64 + quarter % 2 * 32 + i]);
+        const int low = quarter < 2 ? pair & 15 : pair >> 4;
+        const int high = std::to_integer<int>(block[128 + half * 32 + i]) >> (2 * quarter) & 3;
+        const float sub_scale = scale * static_cast<float>(static_cast<int8_t>(block[192 + element / 16]));
+        target[element] = sub_scale * static_cast<float>((low | high << 4) - 32);
+    }
+}
+
 void read_f16(const std::byte* source, float* target) {
     *target = load_half(source);
 }
@@ -110,6 +171,9 @@ BlockReader block_reader(TensorType type) noexcept {
         case q8_0: return read_q8_0;
         case q4_0: return read_q4_0;
         case q4_1: return read_q4_1;
+        case q4_k: return read_q4_k;
+        case q5_k: return read_q5_k;
+        case q6_k: return read_q6_k;
         default: return nullptr;
     }
 }

@@ -1,5 +1,6 @@
 // Speed of the cpu plugin's ops on the shapes of SmolLM2-135M: width 576, 9 / 3 heads of 64, feed-forward 1536, 30
-// layers, vocabulary 49152. KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
+// layers, vocabulary 49152; K-quants, which come in blocks of 256, on width 768 and feed-forward 2048.
+// KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -28,17 +29,17 @@ void linear(benchmark::State& state, const std::string& format, std::vector<int6
     std::vector<Tensor> tensors;
     std::vector<const kvp_tensor*> constants;
     double bytes = 0;
+    double operations = 0;
     for (const int64_t output : outputs) {
         weights.push_back(random_weights(format, output, width, 1));
-        bytes += static_cast<double>(weights.back().bytes.size()) * copies;
+        bytes += copies * static_cast<double>(weights.back().bytes.size());
+        operations += copies * 2.0 * static_cast<double>(output * width * rows);
     }
     for (const RandomWeights& weight : weights) tensors.push_back(weight.tensor());
     for (const Tensor& tensor : tensors) constants.push_back(tensor.get());
     std::vector<DeviceHarness::Plan> plans;  // each packs a copy of its own
-    double operations = 0;
     for (int copy = 0; copy < copies; ++copy) {
         plans.push_back(harness().prepare("kvp.linear/1", &attributes, constants));
-        for (const int64_t output : outputs) operations += 2.0 * static_cast<double>(output * width * rows);
     }
     const auto x = random_floats(static_cast<size_t>(rows * width), 2);
     struct alignas(64) Line {  // as device memory is: a store that straddles two lines costs twice
@@ -242,6 +243,9 @@ BENCHMARK_CAPTURE(linear, head_q8_0, "q8_0", {49152}, 576, 4)->Apply(decode_and_
 BENCHMARK_CAPTURE(linear, gate_up_q4_0, "q4_0", {1536, 1536}, 576, 100)->Apply(decode_and_prefill);
 BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 50)->Apply(decode_and_prefill);
 BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q4_k, "q4_k", {2048, 2048}, 768, 50)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q5_k, "q5_k", {2048, 2048}, 768, 50)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q6_k, "q6_k", {2048, 2048}, 768, 40)->Apply(decode_and_prefill);
 // A Llama of 1.1 billion weights: 2048 wide, feed-forward 5632; a few of its 22 layers.
 BENCHMARK_CAPTURE(linear, gate_up_1b_q4_0, "q4_0", {5632, 5632}, 2048, 8)->Apply(decode_and_prefill);
 BENCHMARK_CAPTURE(linear, gate_up_1b_f16, "f16", {5632, 5632}, 2048, 3)->Apply(decode_and_prefill);

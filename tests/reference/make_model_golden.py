@@ -31,6 +31,15 @@ def blocks():
     cases.append((Type.BF16, (brain >> 16).astype(np.uint16).tobytes(), brain.view(np.float32)))
     single = generator.normal(size=8).astype(np.float32)
     cases.append((Type.F32, single.tobytes(), single))
+    for kind, half_places in ((Type.Q4_K, (0, 2)), (Type.Q5_K, (0, 2)), (Type.Q6_K, (208,))):
+        _, size = GGML_QUANT_SIZES[kind]
+        data = generator.integers(0, 256, (6, size), dtype=np.uint8)
+        extremes = np.array([0, 0x8000, 1, 0x83ff, 0x7bff, 0xfbff], dtype=np.uint16)  # zeros, subnormals, largest
+        for place in half_places:  # three blocks of usual scales, three that mix the extremes
+            halves = generator.normal(size=6).astype(np.float16)
+            halves[3:] = generator.permutation(extremes)[:3].view(np.float16)
+            data[:, place:place + 2] = halves.reshape(6, 1).view(np.uint8)
+        cases.append((kind, data.tobytes(), quants.dequantize(data, kind)))
     return [{"type": int(kind), "bytes": data.hex(), "values": [float(v) for v in values.reshape(-1)]}
             for kind, data, values in cases]
 

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "support/device_harness.h"
+#include "support/random_k_blocks.h"
 
 namespace kvplane::test {
 
 struct RandomWeights {
-    std::string format;  // "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"
+    std::string format;  // "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k"
     int64_t rows;
     int64_t columns;
     std::vector<uint8_t> bytes;
@@ -58,6 +59,12 @@ inline RandomWeights random_weights(const std::string& format, int64_t rows, int
             } else {
                 put(static_cast<uint16_t>(half | (negative ? 0x8000 : 0)));
             }
+        }
+        return made;
+    }
+    if (is_k_quant(format)) {
+        for (int64_t block = 0; block < rows * columns / 256; ++block) {
+            append_k_block(format, random_k_numbers(format, random), made.bytes, made.values);
         }
         return made;
     }

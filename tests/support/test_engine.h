@@ -49,14 +49,21 @@ inline std::vector<std::string> exact(std::vector<std::string> more = {}) {
 // The smallest memory in which things still work, so that spilling, eviction and fetching happen all the time: pages of
 // 4 tokens, 2 staging pages, and `device_pages` pages in all.
 inline std::vector<std::string> tiny_limits(const std::string& model_path, uint32_t device_pages,
-                                            std::vector<std::string> more = {}, uint32_t page_tokens = 4) {
+                                            std::vector<std::string> more = {}, uint32_t page_tokens = 4,
+                                            uint32_t row_type = KVP_TYPE_F32) {
     const ModelShape shape = Model::open(model_path)->shape();
-    const uint64_t page_bytes = uint64_t{shape.kv_heads} * page_tokens * 2 * shape.head_size * 4;  // f32 rows
+    const uint64_t page_bytes = shape.kv_heads * page_tokens * kvp_row_bytes(row_type, shape.head_size);
     more.push_back("memory.page_tokens=" + std::to_string(page_tokens));
     more.push_back("memory.staging_pages=2");
     more.push_back("tiers.host.access=copy");
     more.push_back("tiers.device.kv_bytes=" + std::to_string(device_pages * page_bytes));
     return more;
+}
+
+// The same with int8 rows.
+inline std::vector<std::string> with_int8_rows(std::vector<std::string> settings) {
+    settings.push_back("kv.dtype=i8");
+    return settings;
 }
 
 inline double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {

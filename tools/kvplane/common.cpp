@@ -10,7 +10,15 @@
 namespace kvplane::tool {
 
 void add_pipeline_options(CLI::App& command, PipelineOptions& options) {
+    add_pipeline_file(command, options);
+    add_override_options(command, options);
+}
+
+void add_pipeline_file(CLI::App& command, PipelineOptions& options) {
     command.add_option("-p,--pipeline", options.file, "pipeline file (TOML); without it the defaults hold");
+}
+
+void add_override_options(CLI::App& command, PipelineOptions& options) {
     command.add_option("--set", options.overrides, "KEY=VALUE: overrides a key of the pipeline; may be repeated")
         ->expected(1)
         ->take_all();

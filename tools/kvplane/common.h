@@ -20,6 +20,9 @@ struct PipelineOptions {
 };
 
 void add_pipeline_options(CLI::App& command, PipelineOptions& options);
+// Its parts: -p; and the rest.
+void add_pipeline_file(CLI::App& command, PipelineOptions& options);
+void add_override_options(CLI::App& command, PipelineOptions& options);
 
 // Reads the pipeline and sets the log up by it. `more` are overrides that other options of the command stand for.
 Pipeline load_pipeline(const PipelineOptions& options, const std::vector<std::string>& more = {});

@@ -16,6 +16,7 @@ void add_exit_codes(CLI::App& app, Action& action) {
                          "4    model file\n"
                          "5    a plugin was refused or failed\n"
                          "6    does not fit the memory that it was given\n"
+                         "7    bench compare: a cell is slower\n"
                          "130  interrupted (SIGINT)\n"
                          "143  ended (SIGTERM)\n";
             return 0;

@@ -2,19 +2,20 @@
 
 namespace kvplane::tool {
 
-void add_model_options(CLI::App& command, ModelOptions& options) {
-    add_pipeline_options(command, options.pipeline);
+void add_model_options(CLI::App& command, ModelOptions& options, bool with_pipeline) {
+    if (with_pipeline) add_pipeline_file(command, options.pipeline);
+    add_override_options(command, options.pipeline);
     command.add_option("-m,--model", options.model, "model file (GGUF); stands for model.path");
     command.add_option("-t,--threads", options.threads, "threads of the device; stands for device.threads")
         ->check(CLI::Range(0, 1024));
 }
 
-Session open_session(const ModelOptions& options, int64_t max_sequences, int64_t context) {
+Session open_session(const ModelOptions& options, const EngineLimits& limits) {
     std::vector<std::string> overrides;
     if (!options.model.empty()) overrides.push_back("model.path=" + options.model);
     if (options.threads >= 0) overrides.push_back("device.threads=" + std::to_string(options.threads));
 
-    return kvplane::open_session(load_pipeline(options.pipeline, overrides), {max_sequences, context});
+    return kvplane::open_session(load_pipeline(options.pipeline, overrides), limits);
 }
 
 nlohmann::ordered_json memory_report(Engine& engine) {

@@ -12,6 +12,9 @@
  *  kvp.swiglu/1           -                     gate[n,F], up[n,F], out[n,F]               -
  *  kvp.rope/1             frequencies[r/2]      x[n,heads*d], positions i32[n]             kvp_rope_attributes   in place
  *  kvp.kv_write/1         -                     k[n,G*d], v[n,G*d]                         kvp_kv_write_arguments
+ *  kvp.attention_input/1  norm[D], q, k, v, freq[r/2]  x[n,D], positions i32[n], q[n,H*d], k[n,G*d], v[n,G*d]
+ *                                               kvp_attention_input_attributes, kvp_kv_write_arguments
+ *  kvp.feed_forward/1     norm[D], gate w[F,D], up w[F,D], down w[D,F]   x[n,D]  kvp_feed_forward_attributes  in place
  *  kvp.attention/1        -                     q[n,H*d], out[n,H*d], lse[n,H]             kvp_attention_arguments
  *  kvp.column_statistics/1 -                    q[n,H*d], k[n,G*d]                         kvp_column_statistics_arguments
  *  kvp.partial_index/1    -                     -                                          kvp_partial_index_arguments
@@ -21,9 +24,16 @@
  *  kvp.page_means/1       -                     -                                          kvp_page_means_arguments
  *  kvp.page_bias/1        -                     -                                          kvp_page_bias_arguments
  *
- * A cached row is K||V of one (token, KV head): 2*d values. Rows stand in *groups* of `group_tokens` tokens of one KV
- * head, one run of bytes; where a group is says the group table: address of group t / group_tokens of KV head g at
- * groups[g * groups_stride + t / group_tokens], 0 when it is not where the device can read it. */
+ * attention_input and feed_forward are a layer's ops in one, for devices that gain by it. No device has to have them: the
+ * core asks op_support and puts rms_norm, linear, rope, kv_write and swiglu where the answer is no, or where a strategy
+ * wants to see what is in between.
+ *
+ * A cached row is K||V of one (token, KV head): 2*d values in one run of kvp_row_bytes bytes. KVP_TYPE_F16, KVP_TYPE_F32:
+ * plain values. KVP_TYPE_I8: int8 values, 2*d of them in [-127, 127], then two f16, the scales of K and of V; a value is
+ * its half's scale times its int8. Scales stand with their row, so that a row can still be moved and read alone.
+ * Rows stand in *groups* of `group_tokens` tokens of one KV head, one run of bytes; where a group is says the group
+ * table: address of group t / group_tokens of KV head g at groups[g * groups_stride + t / group_tokens], 0 when it is
+ * not where the device can read it. */
 #ifndef KVPLANE_OPS_H_
 #define KVPLANE_OPS_H_
 
@@ -61,8 +71,18 @@ typedef struct kvp_rows {
     uint32_t n_kv_heads;
     uint32_t head_size;
     uint32_t group_tokens;
-    uint32_t type; /* KVP_TYPE_F16 or KVP_TYPE_F32 */
+    uint32_t type; /* KVP_TYPE_F16, KVP_TYPE_F32 or KVP_TYPE_I8 */
 } kvp_rows;
+
+/* Bytes of a cached row, 0 for a type that rows cannot have. */
+static inline uint64_t kvp_row_bytes(uint32_t type, uint32_t head_size) {
+    switch (type) {
+        case KVP_TYPE_F32: return (uint64_t)8 * head_size;
+        case KVP_TYPE_F16: return (uint64_t)4 * head_size;
+        case KVP_TYPE_I8: return (uint64_t)2 * head_size + 4;
+        default: return 0;
+    }
+}
 
 typedef struct kvp_kv_write_item { /* one sequence of the step */
     kvp_head head;
@@ -78,6 +98,25 @@ typedef struct kvp_kv_write_arguments {
     uint32_t n_items;
     uint32_t reserved0;
 } kvp_kv_write_arguments;
+
+/* q, k, v = norm(x) times their weights; q and k turned as by kvp.rope; k and v written as by kvp.kv_write. The outputs
+ * hold what was turned and written. exact_f32 as in kvp_linear_attributes. */
+typedef struct kvp_attention_input_attributes {
+    kvp_head head;
+    float epsilon; /* of the norm */
+    uint32_t exact_f32;
+    uint32_t style; /* from here on as in kvp_rope_attributes */
+    uint32_t head_size;
+    uint32_t dimensions;
+    float magnitude;
+} kvp_attention_input_attributes;
+
+/* x += (silu(norm(x) gate^T) * (norm(x) up^T)) down^T. exact_f32 as in kvp_linear_attributes. */
+typedef struct kvp_feed_forward_attributes {
+    kvp_head head;
+    float epsilon; /* of the norm */
+    uint32_t exact_f32;
+} kvp_feed_forward_attributes;
 
 /* What attention reads. RANGE: cached rows [begin, end) of every KV head. PAGE_LIST and ROW_LIST: `index` holds pages of
  * `page_tokens` tokens or rows, ascending, i32[n_kv_heads][index_stride], of which the first count[kv_head] are valid.

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace kvplane::cpu {
-namespace {
 
-// Up to here the rows are widened at each use; beyond, a block is widened to f32 once for all queries.
-constexpr int64_t kDirectQueries = 8;
-
-// How many rows of the block each query sees: tokens ascend, so it is the first so many.
 void count_visible(const RowBlock& block, const Tile& tile, int32_t* visible) {
     for (int64_t row = 0; row < tile.n_rows; ++row) {
         int64_t n = block.n;
@@ -21,70 +15,20 @@ void count_visible(const RowBlock& block, const Tile& tile, int32_t* visible) {
     }
 }
 
-}  // namespace
+void clear(const Partial& partial, int64_t n_queries, int64_t head_size) {
+    std::fill_n(partial.out, n_queries * head_size, 0.0f);
+    std::fill_n(partial.maxima, padded_queries(n_queries), -std::numeric_limits<float>::infinity());
+    std::fill_n(partial.sums, padded_queries(n_queries), 0.0f);
+}
 
 int64_t tile_scratch_floats(int64_t n_queries, int64_t head_size) {
-    // queries, scores, visible counts, and a block of keys or of values
-    return padded_queries(n_queries) * (head_size + kBlockRows + 1) + kBlockRows * head_size;
+    return std::max(few_queries_scratch_floats(n_queries, head_size),
+                    many_queries_scratch_floats(n_queries, head_size));
 }
 
 int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
-    const int64_t d = tile.segments->rows().head_size();
-    const int64_t n_queries = tile.n_rows * tile.group;
-    const int64_t padded = padded_queries(n_queries);
-    const bool direct = n_queries <= kDirectQueries;
-    float* queries = scratch;  // [n_queries][d], or [d][padded] where they stand side by side
-    float* scores = queries + padded * d;
-    float* wide = scores + padded * kBlockRows;
-    auto* visible = reinterpret_cast<int32_t*>(wide + kBlockRows * d);
-
-    std::fill_n(queries, padded * d, 0.0f);
-    for (int64_t query = 0; query < n_queries; ++query) {
-        const float* q = tile.q + query / tile.group * tile.q_stride + query % tile.group * d;
-        for (int64_t i = 0; i < d; ++i) queries[direct ? query * d + i : i * padded + query] = q[i] * tile.scale;
-    }
-    std::fill_n(partial.out, n_queries * d, 0.0f);
-    std::fill_n(partial.maxima, padded, -std::numeric_limits<float>::infinity());
-    std::fill_n(partial.sums, padded, 0.0f);
-    std::fill_n(visible, padded, 0);
-
-    RowCursor cursor(*tile.segments, tile.kv_head, tile.first_slot, tile.last_slot,
-                     tile.first_position + tile.n_rows - 1);
-    RowBlock blocks[2];
-    RowBlock* block = &blocks[0];
-    RowBlock* following = &blocks[1];
-    for (bool more = cursor.next(*block); more; std::swap(block, following)) {
-        more = cursor.next(*following);
-        const int64_t n = block->n;
-        const Rows keys{block->rows, n, 0, following->rows, more ? following->n : 0};
-        Rows values = keys;
-        values.offset = d * (block->type == RowType::F16 ? 2 : 4);
-        count_visible(*block, tile, visible);
-        if (direct) {
-            kernels.score_rows(block->type, queries, d, n_queries, keys, d, scores, kBlockRows);
-            if (block->biased) {
-                for (int64_t q = 0; q < n_queries; ++q) {
-                    for (int64_t i = 0; i < n; ++i) scores[q * kBlockRows + i] += block->bias[i];
-                }
-            }
-            kernels.softmax_rows(scores, kBlockRows, n_queries, visible, (n + 15) / 16 * 16, partial.maxima,
-                                 partial.sums, partial.out, d);
-            kernels.accumulate_rows(block->type, scores, kBlockRows, n_queries, values, d, partial.out, d);
-        } else {
-            kernels.widen_rows(block->type, keys, d, wide);
-            kernels.multiply(wide, d, 1, queries, padded, scores, padded, n, d, padded, false);
-            if (block->biased) {
-                for (int64_t i = 0; i < n; ++i) {
-                    for (int64_t q = 0; q < padded; ++q) scores[i * padded + q] += block->bias[i];
-                }
-            }
-            kernels.softmax_columns(scores, padded, visible, n, partial.maxima, partial.sums, partial.out, n_queries,
-                                    d);
-            kernels.widen_rows(block->type, values, d, wide);
-            kernels.multiply(scores, 1, padded, wide, d, partial.out, d, n_queries, n, d, true);
-        }
-    }
-    return cursor.missing();
+    const bool few = tile.n_rows * tile.group <= kFewQueries;
+    return (few ? attend_few_queries : attend_many_queries)(kernels, tile, scratch, partial);
 }
 
 }  // namespace kvplane::cpu

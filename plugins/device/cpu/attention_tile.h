@@ -30,10 +30,24 @@ constexpr int64_t padded_queries(int64_t n) {
     return (n + 15) / 16 * 16;
 }
 
+// Up to here the cached rows are read in place; beyond, a block of them is widened once for all queries.
+constexpr int64_t kFewQueries = 8;
+
 // Floats that attend needs besides its result.
 int64_t tile_scratch_floats(int64_t n_queries, int64_t head_size);
 
 // Returns the cached row that could not be read, or -1.
 int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial);
+
+// The two ways of it.
+int64_t few_queries_scratch_floats(int64_t n_queries, int64_t head_size);
+int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial);
+int64_t many_queries_scratch_floats(int64_t n_queries, int64_t head_size);
+int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial);
+
+// What both begin with: how many rows of the block each query sees (tokens ascend, so it is the first so many), and a
+// result of no rows.
+void count_visible(const RowBlock& block, const Tile& tile, int32_t* visible);
+void clear(const Partial& partial, int64_t n_queries, int64_t head_size);
 
 }  // namespace kvplane::cpu

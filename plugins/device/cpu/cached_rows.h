@@ -9,28 +9,43 @@
 
 namespace kvplane::cpu {
 
+// The bytes of a row K||V (ops.h).
+struct RowLayout {
+    RowType type;
+    int64_t head_size;
+
+    int64_t element_bytes() const { return type == RowType::F32 ? 4 : type == RowType::F16 ? 2 : 1; }
+    int64_t bytes() const { return 2 * head_size * element_bytes() + (type == RowType::I8 ? 4 : 0); }
+    // From the row's begin.
+    int64_t value() const { return head_size * element_bytes(); }
+    int64_t key_scale() const { return 2 * head_size; }
+    int64_t value_scale() const { return 2 * head_size + 2; }
+};
+
 class CachedRows {
 public:
     explicit CachedRows(const kvp_rows* rows) {
         if (!KVP_COVERS(kvp_rows, rows, type)) invalid("the cached rows are missing");
         if (rows->groups == 0) invalid("the cached rows have no group table");
-        if (rows->type != KVP_TYPE_F16 && rows->type != KVP_TYPE_F32) unsupported("cached rows must be f16 or f32");
+        if (kvp_row_bytes(rows->type, rows->head_size) == 0) unsupported("cached rows must be f16, f32 or i8");
         if (rows->head_size == 0 || rows->head_size % 16 != 0) unsupported("the head size must be a multiple of 16");
         if (rows->group_tokens == 0 || rows->n_kv_heads == 0) invalid("the cached rows have no heads or empty groups");
         groups_ = reinterpret_cast<const uint64_t*>(rows->groups);
         groups_stride_ = rows->groups_stride;
         group_tokens_ = rows->group_tokens;
         n_kv_heads_ = rows->n_kv_heads;
-        head_size_ = rows->head_size;
-        type_ = rows->type == KVP_TYPE_F16 ? RowType::F16 : RowType::F32;
+        layout_ = {rows->type == KVP_TYPE_F16   ? RowType::F16
+                   : rows->type == KVP_TYPE_F32 ? RowType::F32
+                                                : RowType::I8,
+                   rows->head_size};
     }
 
     int64_t n_kv_heads() const { return n_kv_heads_; }
-    int64_t head_size() const { return head_size_; }
+    int64_t head_size() const { return layout_.head_size; }
     int64_t group_tokens() const { return group_tokens_; }
-    RowType type() const { return type_; }
-    int64_t element_bytes() const { return type_ == RowType::F16 ? 2 : 4; }
-    int64_t row_bytes() const { return 2 * head_size_ * element_bytes(); }
+    const RowLayout& layout() const { return layout_; }
+    RowType type() const { return layout_.type; }
+    int64_t row_bytes() const { return layout_.bytes(); }
 
     // NULL when the token is outside the table or its group is not where the CPU can read it.
     uint8_t* row(int64_t kv_head, int64_t token) const {
@@ -52,6 +67,12 @@ public:
         return found;
     }
 
+    // out[n][d] = K in f32, or V, of n rows that are there.
+    void widen(const Kernels& kernels, const uint8_t* const* rows, int64_t n, float* out, bool values = false) const {
+        const int64_t scale = values ? layout_.value_scale() : layout_.key_scale();
+        kernels.widen_rows(type(), {rows, n, values ? layout_.value() : 0, nullptr, 0, scale}, head_size(), out);
+    }
+
     // All rows of [begin, end) are there; for checks before a region, whose parts must not throw.
     void expect(int64_t begin, int64_t end) const {
         for (int64_t head = 0; head < n_kv_heads_; ++head) {
@@ -66,8 +87,7 @@ private:
     uint64_t groups_stride_;
     uint32_t group_tokens_;
     uint32_t n_kv_heads_;
-    uint32_t head_size_;
-    RowType type_;
+    RowLayout layout_;
 };
 
 }  // namespace kvplane::cpu

@@ -9,16 +9,30 @@
 #include "device_table.h"
 #include "error.h"
 #include "op.h"
+#include "processors.h"
 
 namespace kvplane::cpu {
 namespace {
 
-uint32_t n_threads_granted() {
-    const std::string key = "threads";
+constexpr kvp_str text(std::string_view chars) {
+    return {chars.data(), chars.size()};
+}
+
+uint32_t n_threads() {
     int64_t value = 0;
-    if (host()->option_i64(host()->context, {key.data(), key.size()}, &value) != KVP_OK) return 0;
+    if (host()->option_i64(host()->context, text("threads"), &value) != KVP_OK) value = 0;
     if (value < 0 || value > 1024) invalid("threads = " + std::to_string(value) + " is not between 0 (all) and 1024");
-    return static_cast<uint32_t>(value);
+    return value == 0 ? default_threads() : static_cast<uint32_t>(value);
+}
+
+// Where the threads are tied to, if the user asked for that. Under a quota a tied thread would wait for its turn while
+// other processors are free.
+std::vector<int> processors_to_tie() {
+    uint32_t wanted = 0;
+    if (host()->option_bool(host()->context, text("pin_threads"), &wanted) != KVP_OK || wanted == 0) return {};
+    if (!processor_quota()) return allowed_processors();
+    host()->log(host()->context, KVP_LOG_WARN, text("pin_threads is left out: a control group limits this process"));
+    return {};
 }
 
 template <typename T>
@@ -29,10 +43,6 @@ T& checked(T* object, const char* what) {
 
 uint32_t count() {
     return guarded([] { choose_isa(); }) == KVP_OK ? 1 : 0;
-}
-
-kvp_str text(const char* chars) {
-    return {chars, std::strlen(chars)};
 }
 
 kvp_status info(uint32_t index, kvp_device_info* info) {
@@ -49,8 +59,7 @@ kvp_status info(uint32_t index, kvp_device_info* info) {
         filled.flags = KVP_DEVICE_HOST_MEMORY | KVP_DEVICE_READS_PINNED;
         filled.total_bytes =
             static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-        const uint32_t granted = n_threads_granted();
-        filled.n_threads = granted != 0 ? granted : std::max(1u, std::thread::hardware_concurrency());
+        filled.n_threads = n_threads();
         filled.alignment_bytes = kAlignment;
         std::memcpy(info, &filled, std::min<size_t>(info->head.struct_size, sizeof filled));
     });
@@ -60,7 +69,7 @@ kvp_status open(uint32_t index, kvp_device_object** device) {
     return guarded([&] {
         checked(device, "device");
         if (index != 0) invalid("there is one CPU device, of index 0");
-        *device = new kvp_device_object(n_threads_granted());
+        *device = new kvp_device_object(n_threads(), processors_to_tie());
     });
 }
 

@@ -14,7 +14,8 @@
 namespace kvplane::cpu {
 
 struct Device {
-    explicit Device(uint32_t n_threads) : isa(choose_isa()), kernels(*isa.kernels), pool(n_threads) {}
+    Device(uint32_t n_threads, const std::vector<int>& processors)
+        : isa(choose_isa()), kernels(*isa.kernels), pool(n_threads, processors) {}
 
     const Isa isa;
     const Kernels& kernels;
@@ -34,8 +35,11 @@ struct RotationTable {
 struct Workspace {
     Scratch<float> floats;
     Scratch<float> more_floats;
+    Scratch<float> tiles;
     Scratch<int32_t> ints;
     Scratch<ActivationBlock> activations;
+    Scratch<ActivationBlock> more_activations;
+    Scratch<uint8_t*> places;
     RotationTable rotations;
 };
 

@@ -31,6 +31,20 @@ bool has_avx512() {
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni");
 }
 
+bool has_avx512_bf16() {  // leaf 7, sub-leaf 1, EAX bit 5
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return has_avx512() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1u) != 0;
+}
+
+const Kernels& kernels_avx512bf16() {
+    static const Kernels table = [] {
+        Kernels made = kernels_avx512();
+        made.prefill = prefill_avx512bf16();
+        return made;
+    }();
+    return table;
+}
+
 struct Level {
     Isa isa;
     bool available;
@@ -41,6 +55,7 @@ struct Level {
 Isa choose_isa() {
     __builtin_cpu_init();
     const Level levels[] = {
+        {{"avx512bf16", "x86-64-v4 vnni bf16", &kernels_avx512bf16()}, has_avx512_bf16()},
         {{"avx512", "x86-64-v4 vnni", &kernels_avx512()}, has_avx512()},
         {{"avxvnni", "x86-64-v3 avxvnni", &kernels_avxvnni()}, has_avx2() && has_avx_vnni()},
         {{"avx2", "x86-64-v3", &kernels_avx2()}, has_avx2()},
@@ -53,7 +68,7 @@ Isa choose_isa() {
         if (level.available) return level.isa;
         if (!any) unsupported("KVPLANE_CPU=" + std::string(wanted) + ", but this processor does not have it");
     }
-    if (!any) unsupported("KVPLANE_CPU=" + std::string(wanted) + " is none of sse4, avx2, avxvnni, avx512");
+    if (!any) unsupported("KVPLANE_CPU=" + std::string(wanted) + " is none of sse4, avx2, avxvnni, avx512, avx512bf16");
     unsupported("this processor has no SSE4.2, which the cpu plugin needs");
 }
 

@@ -12,7 +12,9 @@
 namespace kvplane::cpu {
 namespace {
 
-constexpr int64_t kTileQueries = 64;
+constexpr int64_t kLeastTileQueries = 48;  // three vectors of the widest level
+constexpr int64_t kMostTileQueries = 384;  // unpacking a block of rows then costs little beside using it
+constexpr int64_t kTilesPerThread = 6;
 constexpr int64_t kLeastSlots = 128;  // of a part: below, merging costs more than another thread saves
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 
@@ -35,9 +37,12 @@ public:
         lse_ = operands.f32(2, "lse", q_.rows, n_heads_);
         if (arguments.n_items > 0 && arguments.items == nullptr) invalid("attention has no items");
         segments_.reserve(arguments.n_items);
-        for (uint32_t i = 0; i < arguments.n_items; ++i) {
-            add(structure<kvp_attention_item>(arguments.items[i], "an attention item"), arguments.scale);
-        }
+        int64_t n_queries = 0;
+        for (uint32_t i = 0; i < arguments.n_items; ++i) n_queries += n_heads_ * check(item(arguments, i)).n_rows;
+        const int64_t wanted = n_queries / (queue.device.pool.n_threads() * kTilesPerThread);
+        const int64_t tile_queries =
+            std::clamp(wanted / kLeastTileQueries * kLeastTileQueries, kLeastTileQueries, kMostTileQueries);
+        for (uint32_t i = 0; i < arguments.n_items; ++i) add(item(arguments, i), arguments.scale, tile_queries);
     }
 
     void run() {
@@ -82,7 +87,18 @@ private:
         int64_t last_slot;
     };
 
-    void add(const kvp_attention_item& item, float scale) {
+    static const kvp_attention_item& item(const kvp_attention_arguments& arguments, uint32_t i) {
+        return structure<kvp_attention_item>(arguments.items[i], "an attention item");
+    }
+
+    const kvp_attention_item& check(const kvp_attention_item& item) const {
+        if (item.row_begin < 0 || item.n_rows < 0 || item.row_begin + item.n_rows > q_.rows) {
+            invalid("an attention item names rows outside q");
+        }
+        return item;
+    }
+
+    void add(const kvp_attention_item& item, float scale, int64_t tile_queries) {
         segments_.push_back(std::make_unique<Segments>(item));
         const Segments& segments = *segments_.back();
         const CachedRows& rows = segments.rows();
@@ -91,11 +107,8 @@ private:
             invalid("q of width " + std::to_string(q_.columns) + " is not " + std::to_string(n_heads_) + " heads of " +
                     std::to_string(d) + " over " + std::to_string(rows.n_kv_heads()) + " KV heads");
         }
-        if (item.row_begin < 0 || item.n_rows < 0 || item.row_begin + item.n_rows > q_.rows) {
-            invalid("an attention item names rows outside q");
-        }
         const int64_t group = n_heads_ / rows.n_kv_heads();
-        const int64_t tile_rows = std::max<int64_t>(1, kTileQueries / group);
+        const int64_t tile_rows = std::max<int64_t>(1, tile_queries / group);
         head_size_ = std::max(head_size_, d);
         for (int64_t row = 0; row < item.n_rows; row += tile_rows) {
             const int64_t n_rows = std::min(tile_rows, item.n_rows - row);

@@ -1,6 +1,5 @@
 // kvp.page_means/1: the mean K||V of each page, kept up to date as rows are appended.
 #include <algorithm>
-#include <cstring>
 
 #include "cached_rows.h"
 #include "op.h"
@@ -10,11 +9,8 @@ namespace {
 
 void add_row(const Kernels& kernels, const CachedRows& cached, const uint8_t* row, float* wide, float* sum) {
     const int64_t n = 2 * cached.head_size();
-    if (cached.type() == RowType::F16) {
-        kernels.from_f16(reinterpret_cast<const uint16_t*>(row), wide, n);
-    } else {
-        std::memcpy(wide, row, static_cast<size_t>(n) * sizeof(float));
-    }
+    cached.widen(kernels, &row, 1, wide);
+    cached.widen(kernels, &row, 1, wide + cached.head_size(), true);
     kernels.shift_add(wide, 0.0f, sum, n);
 }
 

@@ -60,14 +60,9 @@ private:
         const int64_t d = cached_.head_size();
         const Kernels& kernels = queue_.device.kernels;
         float* projected = scratch + kChunk * d;
-        for (int64_t row = 0; row < n_rows; ++row) {
-            const uint8_t* key = cached_.row(head, token + row);
-            if (cached_.type() == RowType::F16) {
-                kernels.from_f16(reinterpret_cast<const uint16_t*>(key), scratch + row * d, d);
-            } else {
-                std::memcpy(scratch + row * d, key, static_cast<size_t>(d) * sizeof(float));
-            }
-        }
+        const uint8_t* rows[kChunk];
+        for (int64_t row = 0; row < n_rows; ++row) rows[row] = cached_.row(head, token + row);
+        cached_.widen(kernels, rows, n_rows, scratch);
         const float* projection = reinterpret_cast<const float*>(a_.projection) + head * d * n_;
         kernels.multiply(scratch, d, 1, projection, n_, projected, n_, n_rows, d, n_, false);
         if (centred()) {

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/k_panel_layout.h"
+#include "packed_k_weights.h"
+
 namespace kvplane::cpu {
 namespace {
 
@@ -13,6 +16,9 @@ int64_t panel_bytes_of(PanelFormat format, int64_t width) {
         case PanelFormat::F32: bytes_of_16 = width * 4 * kPanelRows; break;
         case PanelFormat::F16:
         case PanelFormat::BF16: bytes_of_16 = width * 2 * kPanelRows; break;
+        case PanelFormat::Q4_K:
+        case PanelFormat::Q5_K:
+        case PanelFormat::Q6_K: bytes_of_16 = width / kSuperBlock * k_panel_layout(format).bytes; break;
         default: bytes_of_16 = width / kBlock * block_bytes(format) * kPanelRows; break;
     }
     return (bytes_of_16 + 63) / 64 * 64;
@@ -23,19 +29,20 @@ void pack_quantised_row(const Weights& weights, int64_t row, uint8_t* panel, int
     const int64_t n_blocks = weights.columns / kBlock;
     const int64_t steps = eight ? 8 : 4;
     const int64_t header = block_header_bytes(weights.format);
-    uint8_t* scales = panel + n_blocks * steps * 4 * kPanelRows;
+    const int64_t quant_bytes = steps * 4 * kPanelRows;
     const uint8_t* in = weights.row(row);
     for (int64_t block = 0; block < n_blocks; ++block, in += block_bytes(weights.format)) {
+        uint8_t* out = panel + block * block_bytes(weights.format) * kPanelRows;
         for (int64_t i = 0; i < header; i += 2) {
-            std::memcpy(scales + ((block * header + i) * kPanelRows + lane * 2), in + i, 2);
+            std::memcpy(out + quant_bytes + i * kPanelRows + lane * 2, in + i, 2);
         }
         const uint8_t* quants = in + header;
         const auto nibble = [quants](int64_t i) { return i < 16 ? quants[i] & 15 : quants[i - 16] >> 4; };
         for (int64_t step = 0; step < steps; ++step) {
-            uint8_t* out = panel + ((block * steps + step) * kPanelRows + lane) * 4;
+            uint8_t* word = out + (step * kPanelRows + lane) * 4;
             for (int64_t j = 0; j < 4; ++j) {
-                out[j] = static_cast<uint8_t>(eight ? quants[4 * step + j] ^ 0x80
-                                                    : nibble(8 * step + j) | nibble(8 * step + 4 + j) << 4);
+                word[j] = static_cast<uint8_t>(eight ? quants[4 * step + j] ^ 0x80
+                                                     : nibble(8 * step + j) | nibble(8 * step + 4 + j) << 4);
             }
         }
     }
@@ -65,7 +72,9 @@ PackedWeights pack(const Weights& weights, PanelFormat format, ThreadPool& pool)
             const int64_t n_rows = std::min(kPanelRows, weights.rows - i * kPanelRows);
             for (int64_t lane = 0; lane < n_rows; ++lane) {
                 const int64_t row = i * kPanelRows + lane;
-                if (is_quantised(format)) {
+                if (is_k_quant(format)) {
+                    pack_k_row(weights, row, panel, lane);
+                } else if (is_quantised(format)) {
                     pack_quantised_row(weights, row, panel, lane);
                 } else if (format == PanelFormat::F32) {
                     decode_row(weights, row, line);

@@ -17,6 +17,19 @@ constexpr kvp_str text(std::string_view chars) {
     return {chars.data(), chars.size()};
 }
 
+constexpr kvp_option pin_threads = {
+    KVP_HEAD(kvp_option),
+    text("pin_threads"),
+    KVP_OPTION_BOOL,
+    0,
+    text("false"),
+    0,
+    0,
+    text(""),
+    text("tie each thread of the plugin to a processor; left out where a control group limits the process"),
+};
+constexpr const kvp_option* options[] = {&pin_threads};
+
 kvp_status init(const kvp_host* host) {
     if (!KVP_HAS(kvp_host, host, get_extension)) return KVP_ERROR_VERSION;
     kvplane::cpu::set_host(host);
@@ -43,8 +56,8 @@ KVP_EXPORT const kvp_plugin_descriptor* kvp_plugin_query_v1(const kvp_host*) {
         KVP_ABI_MINOR,
         0,
         KVP_PLUGIN_SPAWNS_THREADS,
-        0,
-        nullptr,
+        1,
+        options,
         init,
         fini,
         get_kind,

@@ -8,16 +8,36 @@
 
 namespace kvplane::cpu {
 
-constexpr int64_t kBlockRows = 64;
-
 struct RowBlock {
-    RowType type;
+    RowLayout layout;
     bool causal;
     bool biased;
     int64_t n;
     const uint8_t* rows[kBlockRows];
     int64_t tokens[kBlockRows];  // cached row, ascending; 0 for virtual rows, which every query sees
     float bias[kBlockRows];
+
+    // K or V of its rows. `following` is read next, null if nothing is: the first half of it is asked for with K.
+    Rows keys(const RowBlock* following) const {
+        const int64_t n_next = following != nullptr ? (following->n + 1) / 2 : 0;
+        return {rows, n, 0, n_next > 0 ? following->rows : nullptr, n_next, next_bytes(following), layout.key_scale()};
+    }
+    Rows values(const RowBlock* following) const {
+        const int64_t before = following != nullptr ? (following->n + 1) / 2 : 0;
+        const int64_t n_next = following != nullptr ? following->n - before : 0;
+        return {rows,
+                n,
+                layout.value(),
+                n_next > 0 ? following->rows + before : nullptr,
+                n_next,
+                next_bytes(following),
+                layout.value_scale()};
+    }
+
+private:
+    static int64_t next_bytes(const RowBlock* following) {
+        return following != nullptr ? following->layout.bytes() : 0;
+    }
 };
 
 // Checked segments of one item. A slot is what an index form counts before anything is left out: a token of a range or
@@ -50,12 +70,14 @@ class RowCursor {
 public:
     RowCursor(const Segments& segments, int64_t kv_head, int64_t first, int64_t last, int64_t last_position);
 
-    // The next block, never of two segments; false at the end, or when a row is not readable (then missing() >= 0).
-    bool next(RowBlock& block);
+    // The next block of at most kBlockRows rows, never of two segments; false at the end, or when a row is not readable
+    // (then missing() >= 0).
+    bool next(RowBlock& block, int64_t most_rows = kBlockRows);
     int64_t missing() const { return missing_; }
 
 private:
-    bool fill(const Segments::Entry& entry, int64_t n_slots, RowBlock& block);
+    bool fill(const Segments::Entry& entry, int64_t n_slots, int64_t most_rows, RowBlock& block);
+    bool fill_run(const Segments::Entry& entry, int64_t n_slots, int64_t most_rows, RowBlock& block);
     void add_virtual(const Segments::Entry& entry, int64_t slot, RowBlock& block) const;
     int64_t token_of(const kvp_segment& segment, int64_t slot, const Segments::Entry& entry) const;
 

@@ -1,98 +1,183 @@
 #include "thread_pool.h"
 
 #include <immintrin.h>
+#include <pthread.h>
+
+#include <algorithm>
 
 namespace kvplane::cpu {
 namespace {
 
-// How long an idle thread looks for work before it sleeps: longer than the serial work between two regions of a decode
-// step, far shorter than a time slice. One pause takes about 10 to 40 ns.
-constexpr int kSpins = 2000;
-constexpr int64_t kMaxSlices = 0xFFFF;
+using namespace std::chrono_literals;
 
-constexpr uint64_t region_of(uint64_t ticket) {
-    return ticket >> 32;
+constexpr int64_t kMaxTicks = 0xFFFF;
+// How long an idle thread looks for work before it sleeps: longer than the serial work between two regions of a decode
+// step, far shorter than a time slice.
+constexpr auto kSpin = 100us;
+// How much longer than it worked itself the caller waits for a worker before it takes it for stopped.
+constexpr auto kPatience = 100us;
+constexpr auto kShortestRest = 5ms;
+constexpr auto kLongestRest = 1280ms;
+
+constexpr uint32_t region_of(uint64_t ticket) {
+    return static_cast<uint32_t>(ticket >> 32);
 }
-constexpr uint64_t slices_of(uint64_t ticket) {
-    return ticket >> 16 & 0xFFFF;
+constexpr uint32_t ticks_of(uint64_t ticket) {
+    return static_cast<uint32_t>(ticket >> 16 & 0xFFFF);
 }
-constexpr uint64_t next_of(uint64_t ticket) {
-    return ticket & 0xFFFF;
+constexpr uint32_t next_of(uint64_t ticket) {
+    return static_cast<uint32_t>(ticket & 0xFFFF);
+}
+
+// Spins until done() or the time is over; whether done.
+template <typename Done>
+bool spin(std::chrono::steady_clock::duration time, const Done& done) {
+    constexpr int kLooksPerClock = 32;
+    const auto end = std::chrono::steady_clock::now() + time;
+    do {
+        for (int i = 0; i < kLooksPerClock; ++i) {
+            if (done()) return true;
+            _mm_pause();
+        }
+    } while (std::chrono::steady_clock::now() < end);
+    return done();
+}
+
+void tie(std::thread& thread, int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<size_t>(cpu), &set);
+    pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);  // a wish: without it the thread may move
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(uint32_t n_threads) {
-    if (n_threads == 0) n_threads = std::max(1u, std::thread::hardware_concurrency());
-    workers_.reserve(n_threads - 1);
-    try {
-        for (uint32_t i = 1; i < n_threads; ++i) workers_.emplace_back([this, i] { work(i); });
-    } catch (...) {  // the system grants fewer threads: go on with those
+ThreadPool::ThreadPool(uint32_t n_threads, const std::vector<int>& cpus) {
+    workers_.reserve(n_threads);
+    for (uint32_t i = 1; i < n_threads; ++i) workers_.push_back(std::make_unique<Worker>());
+    for (uint32_t i = 1; i < n_threads; ++i) {
+        try {
+            std::thread& thread = workers_[i - 1]->thread = std::thread([this, i] { work(i); });
+            if (i < cpus.size()) tie(thread, cpus[i]);
+        } catch (...) {  // the system grants fewer threads: go on with those
+            workers_.resize(i - 1);
+            break;
+        }
     }
 }
 
 ThreadPool::~ThreadPool() {
     stopping_ = true;
-    ticket_.fetch_add(uint64_t{1} << 32, std::memory_order_release);
-    ticket_.notify_all();
-    for (auto& worker : workers_) worker.join();
+    for (auto& worker : workers_) {
+        worker->rests = false;
+        worker->rests.notify_one();
+    }
+    region_.fetch_add(1, std::memory_order_release);
+    region_.notify_all();
+    for (auto& worker : workers_) worker->thread.join();
 }
 
-void ThreadPool::run_region(int64_t n_parts, Call call, const void* context) {
-    const bool alone = workers_.empty() || n_parts == 1;
-    std::unique_lock lock(region_, std::defer_lock);
-    if (alone || !lock.try_lock()) {
-        for (int64_t part = 0; part < n_parts; ++part) call(context, part, 0);
+void ThreadPool::run_region(int64_t n, int64_t grain, bool guided, Call call, const void* context) {
+    if (n <= 0) return;
+    grain = std::max<int64_t>(grain, 1);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (workers_.empty() || n <= grain || !lock.try_lock()) {
+        call(context, 0, n, 0);
+        return;
+    }
+    const auto start = Clock::now();
+    if (n_resting_ > 0) end_rests(start);
+    if (n_resting_ == workers_.size()) {
+        call(context, 0, n, 0);
         return;
     }
     call_ = call;
     context_ = context;
-    n_parts_ = n_parts;
-    slice_ = (n_parts + kMaxSlices - 1) / kMaxSlices;
-    const auto n_slices = static_cast<uint64_t>((n_parts + slice_ - 1) / slice_);
+    n_ = n;
+    tick_ = grain * ((n + grain * kMaxTicks - 1) / (grain * kMaxTicks));
+    n_sharing_.store(guided ? n_threads() - n_resting_ : 0, std::memory_order_relaxed);
     finished_.store(0, std::memory_order_relaxed);
-    const uint64_t region = (region_of(ticket_.load(std::memory_order_relaxed)) + 1) & 0xFFFFFFFF;
-    ticket_.store(region << 32 | n_slices << 16, std::memory_order_release);
-    ticket_.notify_all();
-    take_parts(region, 0);
-    for (int i = 0; finished_.load(std::memory_order_acquire) != n_slices; ++i) {
-        if (i < kSpins) {
-            _mm_pause();
-        } else if (const uint32_t seen = finished_.load(std::memory_order_acquire); seen != n_slices) {
-            finished_.wait(seen, std::memory_order_acquire);
-        }
-    }
+    const auto n_ticks = static_cast<uint32_t>((n + tick_ - 1) / tick_);
+    const uint32_t region = region_.load(std::memory_order_relaxed) + 1;
+    ticket_.store(uint64_t{region} << 32 | uint64_t{n_ticks} << 16, std::memory_order_release);
+    region_.store(region, std::memory_order_release);
+    region_.notify_all();
+    take_items(region, 0);
+    if (finished_.load(std::memory_order_acquire) != n_ticks) wait_for_workers(n_ticks, start);
 }
 
-void ThreadPool::take_parts(uint64_t region, uint32_t worker) {
+// If the ticket is old by now, so may be the answer; the ticket is then not taken.
+uint32_t ThreadPool::ticks_to_take(uint64_t ticket) const {
+    const uint32_t sharing = n_sharing_.load(std::memory_order_relaxed);
+    if (sharing == 0) return 1;
+    const uint32_t first_run = ticks_of(ticket) * 3 / (4 * sharing);
+    if (next_of(ticket) < first_run * sharing) return first_run;
+    return std::max(1u, (ticks_of(ticket) - next_of(ticket)) / (2 * sharing));
+}
+
+void ThreadPool::take_items(uint32_t region, uint32_t worker) {
     uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    while (region_of(ticket) == region && next_of(ticket) < slices_of(ticket)) {
-        if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    while (region_of(ticket) == region && next_of(ticket) < ticks_of(ticket)) {
+        const uint32_t taken = ticks_to_take(ticket);
+        if (!ticket_.compare_exchange_weak(ticket, ticket + taken, std::memory_order_acq_rel,
+                                           std::memory_order_acquire)) {
             continue;
         }
-        const int64_t begin = static_cast<int64_t>(next_of(ticket)) * slice_;
-        const int64_t end = std::min(n_parts_, begin + slice_);
-        for (int64_t part = begin; part < end; ++part) call_(context_, part, worker);
-        const uint32_t done = finished_.fetch_add(1, std::memory_order_acq_rel) + 1;
-        if (done == slices_of(ticket)) finished_.notify_all();
+        const int64_t begin = next_of(ticket) * tick_;
+        call_(context_, begin, std::min(n_, begin + taken * tick_), worker);
+        const uint32_t done = finished_.fetch_add(taken, std::memory_order_acq_rel) + taken;
+        if (done == ticks_of(ticket) && worker != 0) finished_.notify_one();
         ticket = ticket_.load(std::memory_order_acquire);
     }
 }
 
-void ThreadPool::work(uint32_t worker) {
-    uint64_t seen = 0;
+void ThreadPool::wait_for_workers(uint32_t n_ticks, Clock::time_point start) {
+    const auto all_done = [&] { return finished_.load(std::memory_order_acquire) == n_ticks; };
+    const auto waits_since = Clock::now();
+    if (spin(waits_since - start + kPatience, all_done)) return;
+    let_rest(Clock::now());
+    for (uint32_t seen = finished_.load(); seen != n_ticks; seen = finished_.load(std::memory_order_acquire)) {
+        finished_.wait(seen, std::memory_order_acquire);
+    }
+}
+
+void ThreadPool::let_rest(Clock::time_point now) {
+    for (auto& worker : workers_) {
+        if (worker->rests.load(std::memory_order_relaxed) || !worker->busy.load(std::memory_order_relaxed)) continue;
+        const bool again_soon = now - worker->rests_until < 4 * worker->rest;
+        worker->rest = again_soon ? std::min<Clock::duration>(2 * worker->rest, kLongestRest) : kShortestRest;
+        worker->rests_until = now + worker->rest;
+        worker->rests.store(true, std::memory_order_relaxed);
+        ++n_resting_;
+    }
+}
+
+void ThreadPool::end_rests(Clock::time_point now) {
+    for (auto& worker : workers_) {
+        if (!worker->rests.load(std::memory_order_relaxed) || now < worker->rests_until) continue;
+        worker->rests.store(false, std::memory_order_release);
+        worker->rests.notify_one();
+        --n_resting_;
+    }
+}
+
+void ThreadPool::work(uint32_t index) {
+    Worker& self = *workers_[index - 1];
+    uint32_t seen = 0;
     while (!stopping_.load(std::memory_order_acquire)) {
-        uint64_t ticket = ticket_.load(std::memory_order_acquire);
-        for (int i = 0; i < kSpins && region_of(ticket) == seen; ++i) {
-            _mm_pause();
-            ticket = ticket_.load(std::memory_order_acquire);
-        }
-        if (region_of(ticket) == seen) {
-            ticket_.wait(ticket, std::memory_order_acquire);
+        if (self.rests.load(std::memory_order_acquire)) {
+            self.rests.wait(true, std::memory_order_acquire);
             continue;
         }
-        seen = region_of(ticket);
-        take_parts(seen, worker);
+        const auto comes = [&] { return region_.load(std::memory_order_acquire) != seen; };
+        if (!spin(kSpin, comes)) {
+            region_.wait(seen, std::memory_order_acquire);
+            continue;
+        }
+        seen = region_.load(std::memory_order_acquire);
+        self.busy.store(true, std::memory_order_relaxed);
+        take_items(seen, index);
+        self.busy.store(false, std::memory_order_relaxed);
     }
 }
 

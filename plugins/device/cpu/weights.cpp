@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "half.h"
+#include "k_blocks.h"
 #include "tensor_view.h"
 
 namespace kvplane::cpu {
@@ -22,10 +23,13 @@ PanelFormat format_of(const kvp_tensor& tensor, const char* name) {
         if (format == "gguf.q8_0/1") return PanelFormat::Q8_0;
         if (format == "gguf.q4_0/1") return PanelFormat::Q4_0;
         if (format == "gguf.q4_1/1") return PanelFormat::Q4_1;
+        if (format == "gguf.q4_k/1") return PanelFormat::Q4_K;
+        if (format == "gguf.q5_k/1") return PanelFormat::Q5_K;
+        if (format == "gguf.q6_k/1") return PanelFormat::Q6_K;
     }
     unsupported(std::string(name) + " is in " + (format.empty() ? "an element type" : "format " + std::string(format)) +
                 " that the cpu plugin does not read; it reads f32, f16, bf16 and uint8 blocks of gguf.q8_0/1, "
-                "gguf.q4_0/1, gguf.q4_1/1");
+                "gguf.q4_0/1, gguf.q4_1/1, gguf.q4_k/1, gguf.q5_k/1, gguf.q6_k/1");
 }
 
 uint16_t load_u16(const uint8_t* p) {
@@ -42,10 +46,11 @@ Weights weights_of(const kvp_tensor& tensor, const char* name) {
     Weights weights{format, bytes.data, bytes.rows, bytes.columns, bytes.stride_bytes};
     if (is_quantised(format)) {
         weights.columns = tensor.n_columns;
-        if (tensor.n_columns <= 0 || tensor.n_columns % kBlock != 0 ||
-            bytes.columns != tensor.n_columns / kBlock * block_bytes(format)) {
+        const int64_t elements = block_elements(format);
+        if (tensor.n_columns <= 0 || tensor.n_columns % elements != 0 ||
+            bytes.columns != tensor.n_columns / elements * block_bytes(format)) {
             invalid(std::string(name) + " has rows of " + std::to_string(bytes.columns) + " bytes, which is not " +
-                    std::to_string(tensor.n_columns) + " elements in blocks of 32");
+                    std::to_string(tensor.n_columns) + " elements in blocks of " + std::to_string(elements));
         }
     } else {
         if (tensor.n_columns != 0 && tensor.n_columns != bytes.columns)
@@ -66,6 +71,13 @@ void decode_row(const Weights& weights, int64_t row, float* out) {
             return;
         case PanelFormat::BF16:
             for (int64_t i = 0; i < weights.columns; ++i) out[i] = bfloat_to_float(load_u16(in + 2 * i));
+            return;
+        case PanelFormat::Q4_K:
+        case PanelFormat::Q5_K:
+        case PanelFormat::Q6_K:
+            for (int64_t i = 0; i < weights.columns; i += kSuperBlock, in += block_bytes(weights.format)) {
+                decode_k_block(weights.format, in, out + i);
+            }
             return;
         default: break;
     }

@@ -19,9 +19,20 @@ struct Weights {
 };
 
 // Block layouts of GGUF: f16 scale (and f16 minimum for Q4_1), then 32 bytes or 16 bytes of two nibbles, of which the
-// low one of byte j is element j and the high one element j + 16.
+// low one of byte j is element j and the high one element j + 16. Super-blocks of K-quants: k_blocks.h.
 constexpr int64_t block_bytes(PanelFormat format) {
-    return format == PanelFormat::Q8_0 ? 34 : format == PanelFormat::Q4_0 ? 18 : 20;
+    switch (format) {
+        case PanelFormat::Q8_0: return 34;
+        case PanelFormat::Q4_0: return 18;
+        case PanelFormat::Q4_1: return 20;
+        case PanelFormat::Q4_K: return 144;
+        case PanelFormat::Q5_K: return 176;
+        case PanelFormat::Q6_K: return 210;
+        default: return 0;
+    }
+}
+constexpr int64_t block_elements(PanelFormat format) {
+    return is_k_quant(format) ? kSuperBlock : kBlock;
 }
 constexpr int64_t block_header_bytes(PanelFormat format) {
     return format == PanelFormat::Q4_1 ? 4 : 2;

@@ -101,7 +101,7 @@ TEST_F(Config, wrong_types_and_values_are_named_with_what_is_allowed) {
     const std::string file = pipeline("[memory]\npage_tokens = \"many\"\nresident_share = 2\n[kv]\ndtype = \"f64\"\n");
     expect_rejected({"-p", file}, {file + ":2:15: memory.page_tokens cannot be \"many\"", "an integer from 4 to 256",
                                    file + ":3:18: memory.resident_share cannot be 2", "a number from 0 to 1",
-                                   file + ":5:9: kv.dtype cannot be \"f64\"", "one of f16, f32"});
+                                   file + ":5:9: kv.dtype cannot be \"f64\"", "one of f16, f32, i8"});
     expect_rejected({"--set", "memory.page_tokens=63"}, {"--set memory.page_tokens=63", "a power of two"});
     expect_rejected({"--set", "tiers.device.kv_bytes=99999999999GiB"}, {"tiers.device.kv_bytes cannot be"});
     expect_rejected({"--set", "kv.plugin"}, {"KEY=VALUE"});

@@ -131,6 +131,16 @@ TEST(Infinigen, two_long_ranges_both_come_from_the_host_tier) {
     EXPECT_GT(copying.engine->statistics().share_moved(), 0.1);
 }
 
+TEST(Infinigen, fetches_int8_rows_as_it_reads_them_in_place) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
+    const std::vector<std::string> chosen = {"kv.plugin=infinigen", key("recent", "8"), key("min_tokens", "8"),
+                                             key("source", "own_query"), "memory.page_tokens=4"};
+    const auto expected = TestEngine(model, with_int8_rows(exact(chosen))).logits(golden.ids, 120, 120);
+    TestEngine copying(model, with_int8_rows(exact(tiny_limits(model, 14, chosen, 4, KVP_TYPE_I8))));
+    EXPECT_LE(largest_difference(copying.logits(golden.ids, 120, 120), expected), 0.05);
+    EXPECT_GT(copying.engine->statistics().share_moved(), 0);
+}
+
 TEST(Infinigen, reads_fewer_rows_with_a_smaller_alpha) {
     const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
     double before = 2;

@@ -93,7 +93,7 @@ TEST_F(PipelineTest, points_at_a_bad_value) {
               "pipeline.toml:2:11: kv.dtype cannot be \"f162\"\n"
               "    2 |   dtype = \"f162\"\n"
               "      |           ^~~~~~\n"
-              "    allowed: one of f16, f32\n"
+              "    allowed: one of f16, f32, i8\n"
               "    nearest: f16");
 }
 

@@ -18,17 +18,32 @@ struct Expected {
     std::vector<double> out;
     double lse = kNone;
     double magnitude = 0;  // most that the terms of a score add up to without their signs
+    double largest = 0;    // value
 };
 
-Expected attend(const float* q, const std::vector<Entry>& entries, int64_t d, double scale) {
-    Expected result{std::vector<double>(static_cast<size_t>(d)), kNone, 0};
+// The nearest bf16, of two equally near the even one.
+double nearest_bf16(double x) {
+    if (x == 0 || !std::isfinite(x)) return x;
+    const int exponent = std::ilogb(x) - 7;
+    return std::ldexp(std::nearbyint(std::ldexp(x, -exponent)), exponent);
+}
+
+// With `bf16`, of operands that were rounded to bf16 first: queries after they took the scale in, to base 2.
+Expected attend(const float* q, const std::vector<Entry>& entries, int64_t d, float scale, bool bf16) {
+    Expected result{std::vector<double>(static_cast<size_t>(d)), kNone, 0, 0};
+    std::vector<double> query;
+    for (int64_t i = 0; i < d; ++i) {
+        query.push_back(bf16 ? nearest_bf16(q[i] * (scale * 1.44269504f)) * std::log(2.0)
+                             : q[i] * static_cast<double>(scale));
+    }
+    const auto rounded = [&](double x) { return bf16 ? nearest_bf16(x) : x; };
     std::vector<double> scores;
     double most = kNone;
     for (const Entry& entry : entries) {
         double score = entry.bias;
         double magnitude = 0;
         for (int64_t i = 0; i < d; ++i) {
-            const double term = scale * q[i] * entry.row[static_cast<size_t>(i)];
+            const double term = query[static_cast<size_t>(i)] * rounded(entry.row[static_cast<size_t>(i)]);
             score += term;
             magnitude += std::abs(term);
         }
@@ -40,8 +55,11 @@ Expected attend(const float* q, const std::vector<Entry>& entries, int64_t d, do
     double sum = 0;
     for (double& score : scores) sum += score = std::exp(score - most);
     for (size_t j = 0; j < entries.size(); ++j) {
-        for (int64_t i = 0; i < d; ++i)
-            result.out[static_cast<size_t>(i)] += scores[j] / sum * entries[j].row[static_cast<size_t>(d + i)];
+        for (int64_t i = 0; i < d; ++i) {
+            const double value = rounded(entries[j].row[static_cast<size_t>(d + i)]);
+            result.out[static_cast<size_t>(i)] += scores[j] / sum * value;
+            result.largest = std::max(result.largest, std::abs(value));
+        }
     }
     result.lse = most + std::log(sum);
     return result;
@@ -158,21 +176,46 @@ protected:
         }
     }
 
+    // Whether this level may take a tile over these rows in bf16. It takes few queries, such as a last tile may have,
+    // as exactly as the others do.
+    static bool may_round(const Sequence& s) {
+        return std::get<0>(GetParam()) == "avx512bf16" && s.cached->rows()->type != KVP_TYPE_F32;
+    }
+
     static void expect_query(const Sequence& s, int64_t row, int64_t head, int64_t n_heads, int64_t d,
                              const std::vector<float>& q, const std::vector<float>& out,
                              const std::vector<float>& lse) {
         const int64_t at = (s.row_begin + row) * n_heads + head;
         const auto entries = entries_of(s, head / (n_heads / s.n_kv_heads), s.token_begin + row, d);
-        const Expected expected = attend(q.data() + at * d, entries, d, static_cast<float>(1 / std::sqrt(d)));
+        const auto scale = static_cast<float>(1 / std::sqrt(d));
+        const Expected exact = attend(q.data() + at * d, entries, d, scale, false);
+        // Few queries over int8 rows keep 15 bits of a query and 14 of a weight.
+        const bool int8 = s.cached->rows()->type == KVP_TYPE_I8;
+        const double exact_error = int8 ? 1e-3 : 3e-5;
+        const auto lse_error = [&](const Expected& e) {
+            return 2e-5 + std::ldexp(e.magnitude, -24) * static_cast<double>(int8 ? 1 << 10 : d + 8);
+        };
+        const auto is_exact = [&] {
+            for (int64_t i = 0; i < d; ++i) {
+                const auto difference = out[static_cast<size_t>(at * d + i)] - exact.out[static_cast<size_t>(i)];
+                if (!(std::abs(difference) <= exact_error)) return false;
+            }
+            return exact.lse == kNone || std::abs(lse[static_cast<size_t>(at)] - exact.lse) <= lse_error(exact);
+        };
+        const bool bf16 = may_round(s) && !is_exact();
+        const Expected expected = bf16 ? attend(q.data() + at * d, entries, d, scale, true) : exact;
+        // A weight is a power that is off by 8e-5 and then rounded by at most 2^-8. The sum is that of the rounded
+        // weights, so an output is off by twice that at most.
+        const double weight_error = bf16 ? std::ldexp(1, -8) + 1e-4 : 0;
         if (expected.lse == kNone) {
             ASSERT_EQ(lse[static_cast<size_t>(at)], kNone);
         } else {
-            ASSERT_NEAR(lse[static_cast<size_t>(at)], expected.lse,
-                        2e-5 + static_cast<double>(d + 8) * std::ldexp(expected.magnitude, -24))
+            ASSERT_NEAR(lse[static_cast<size_t>(at)], expected.lse, lse_error(expected) + weight_error)
                 << "row " << row << " head " << head;
         }
         for (int64_t i = 0; i < d; ++i) {
-            ASSERT_NEAR(out[static_cast<size_t>(at * d + i)], expected.out[static_cast<size_t>(i)], 3e-5)
+            ASSERT_NEAR(out[static_cast<size_t>(at * d + i)], expected.out[static_cast<size_t>(i)],
+                        exact_error + 2 * weight_error * expected.largest)
                 << "row " << row << " head " << head;
         }
     }
@@ -203,10 +246,11 @@ TEST_P(CpuAttention, attends_to_a_causal_range_at_every_head_shape) {
         for (const int64_t group : {1, 2, 3, 8}) {
             for (const int64_t n_rows : {1, 2, 17}) {
                 for (const int64_t length : {17, 131}) {
-                    CachedSequence cached(length, 2, d, group % 2 == 0 ? 4 : 16, d == 32 ? KVP_TYPE_F32 : KVP_TYPE_F16,
-                                          3);
-                    cached.fill(4);
-                    check({{&cached, 2, 0, n_rows, length - n_rows, {range(0, length)}}}, 2 * group, d);
+                    for (const uint32_t type : kRowTypes) {
+                        CachedSequence cached(length, 2, d, group % 2 == 0 ? 4 : 16, type, 3);
+                        cached.fill(4);
+                        check({{&cached, 2, 0, n_rows, length - n_rows, {range(0, length)}}}, 2 * group, d);
+                    }
                 }
             }
         }
@@ -214,71 +258,122 @@ TEST_P(CpuAttention, attends_to_a_causal_range_at_every_head_shape) {
 }
 
 TEST_P(CpuAttention, attends_at_every_length) {
-    for (int64_t length = 1; length <= 300; length += length < 70 ? 1 : 23) {
-        CachedSequence cached(length, 1, 32, 16, KVP_TYPE_F16, 5);
-        cached.fill(6);
-        check({{&cached, 1, 0, 1, length - 1, {range(0, length)}}}, 3, 32);
+    for (const uint32_t type : kRowTypes) {
+        for (int64_t length = 1; length <= 300; length += length < 70 ? 1 : 23) {
+            CachedSequence cached(length, 1, 32, 16, type, 5);
+            cached.fill(6);
+            check({{&cached, 1, 0, 1, length - 1, {range(0, length)}}}, 3, 32);
+        }
     }
 }
 
 TEST_P(CpuAttention, splits_a_long_decode_over_threads_and_merges) {
-    CachedSequence cached(1900, 1, 16, 16, KVP_TYPE_F16, 7);
-    cached.fill(8);
-    check({{&cached, 1, 0, 1, 1899, {range(0, 1900)}}}, 3, 16);
-    check({{&cached, 1, 0, 3, 1897, {range(0, 7), range(100, 1900)}}}, 3, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(1900, 1, 16, 16, type, 7);
+        cached.fill(8);
+        check({{&cached, 1, 0, 1, 1899, {range(0, 1900)}}}, 3, 16);
+        check({{&cached, 1, 0, 3, 1897, {range(0, 7), range(100, 1900)}}}, 3, 16);
+    }
 }
 
 TEST_P(CpuAttention, prefills_in_tiles) {
-    CachedSequence cached(150, 2, 16, 4, KVP_TYPE_F16, 9);
-    cached.fill(10);
-    check({{&cached, 2, 0, 150, 0, {range(0, 150)}}}, 6, 16);
-    check({{&cached, 2, 0, 40, 110, {range(0, 150, false)}}}, 2, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(150, 2, 16, 4, type, 9);
+        cached.fill(10);
+        check({{&cached, 2, 0, 150, 0, {range(0, 150)}}}, 6, 16);
+        check({{&cached, 2, 0, 40, 110, {range(0, 150, false)}}}, 2, 16);
+    }
+}
+
+TEST_P(CpuAttention, prefills_tiles_of_every_width) {
+    for (const uint32_t type : kRowTypes) {
+        for (const auto& [n_rows, group, d] :
+             std::initializer_list<std::tuple<int64_t, int64_t, int64_t>>{{1, 8, 64},
+                                                                          {3, 5, 16},
+                                                                          {9, 1, 48},
+                                                                          {15, 1, 32},
+                                                                          {16, 1, 80},
+                                                                          {11, 3, 64},
+                                                                          {33, 1, 64},
+                                                                          {16, 3, 64},
+                                                                          {17, 3, 64},
+                                                                          {7, 7, 112},
+                                                                          {65, 2, 256},
+                                                                          {130, 4, 64}}) {
+            CachedSequence cached(90 + n_rows, 2, d, 16, type, 35);
+            cached.fill(36);
+            check({{&cached, 2, 0, n_rows, 90, {range(3, 71, false), range(71, 90 + n_rows)}}}, 2 * group, d);
+        }
+    }
+}
+
+TEST_P(CpuAttention, raises_the_reference_of_its_weights_when_scores_grow) {
+    // Far above what the first rows have: by more than the weights' range in f32, in steps and at once, also where the
+    // row is hidden from some queries.
+    CachedSequence cached(200, 1, 32, 16, KVP_TYPE_F16, 37);
+    cached.fill(38);
+    for (int64_t i = 0; i < 32; ++i) {
+        for (int64_t token = 70; token < 200; token += 13) {
+            cached.set(0, token, i, static_cast<float>(cached.get(0, token, i)) * static_cast<float>(token));
+        }
+    }
+    check({{&cached, 1, 0, 60, 140, {range(0, 200)}}}, 2, 32);
+    for (int64_t i = 0; i < 32; ++i) cached.set(0, 100, i, i % 2 == 0 ? 6e4f : -6e4f);
+    check({{&cached, 1, 0, 60, 140, {range(0, 200)}}}, 2, 32);
+    check({{&cached, 1, 0, 120, 80, {range(0, 200)}}}, 2, 32);
 }
 
 TEST_P(CpuAttention, reads_lists_of_rows_and_pages_a_head) {
-    CachedSequence cached(200, 2, 32, 16, KVP_TYPE_F16, 11);
-    cached.fill(12);
-    std::vector<int32_t> rows = {0, 3, 4, 5, 90, 91, 150, 151, 2, 17, 33, 49, -1, -1, -1, -1};
-    std::vector<int32_t> row_count = {8, 4};
-    std::vector<int32_t> pages = {0, 5, 12, 1, 2, -1};
-    std::vector<int32_t> page_count = {3, 2};
-    auto paged = list(KVP_SEGMENT_PAGE_LIST, pages, page_count, 16);
-    paged.end = 200;  // the last page is not full
-    check({{&cached, 2, 0, 1, 199, {list(KVP_SEGMENT_ROW_LIST, rows, row_count), range(180, 200)}}}, 6, 32);
-    check({{&cached, 2, 0, 1, 199, {paged}}}, 6, 32);
-    check({{&cached, 2, 0, 9, 191, {paged, list(KVP_SEGMENT_ROW_LIST, rows, row_count)}}}, 6, 32);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(200, 2, 32, 16, type, 11);
+        cached.fill(12);
+        std::vector<int32_t> rows = {0, 3, 4, 5, 90, 91, 150, 151, 2, 17, 33, 49, -1, -1, -1, -1};
+        std::vector<int32_t> row_count = {8, 4};
+        std::vector<int32_t> pages = {0, 5, 12, 1, 2, -1};
+        std::vector<int32_t> page_count = {3, 2};
+        auto paged = list(KVP_SEGMENT_PAGE_LIST, pages, page_count, 16);
+        paged.end = 200;  // the last page is not full
+        check({{&cached, 2, 0, 1, 199, {list(KVP_SEGMENT_ROW_LIST, rows, row_count), range(180, 200)}}}, 6, 32);
+        check({{&cached, 2, 0, 1, 199, {paged}}}, 6, 32);
+        check({{&cached, 2, 0, 9, 191, {paged, list(KVP_SEGMENT_ROW_LIST, rows, row_count)}}}, 6, 32);
+    }
 }
 
 TEST_P(CpuAttention, hides_listed_rows_after_the_query_when_causal) {
-    CachedSequence cached(64, 1, 16, 16, KVP_TYPE_F32, 13);
-    cached.fill(14);
-    std::vector<int32_t> rows = {1, 9, 20, 40, 41, 42, 60};
-    std::vector<int32_t> count = {7};
-    auto segment = list(KVP_SEGMENT_ROW_LIST, rows, count);
-    segment.flags = KVP_SEGMENT_CAUSAL;
-    check({{&cached, 1, 0, 30, 20, {segment}}}, 2, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(64, 1, 16, 16, type, 13);
+        cached.fill(14);
+        std::vector<int32_t> rows = {1, 9, 20, 40, 41, 42, 60};
+        std::vector<int32_t> count = {7};
+        auto segment = list(KVP_SEGMENT_ROW_LIST, rows, count);
+        segment.flags = KVP_SEGMENT_CAUSAL;
+        check({{&cached, 1, 0, 30, 20, {segment}}}, 2, 16);
+    }
 }
 
 TEST_P(CpuAttention, adds_virtual_rows_with_bias_and_never_reads_those_left_out) {
-    CachedSequence cached(20, 2, 16, 4, KVP_TYPE_F16, 15);
-    cached.fill(16);
-    auto virtual_rows = random_floats(2 * 6 * 32, 17);
-    std::vector<float> bias = {0.0f, 4.0f, -INFINITY, 1.5f, 2.0f, 9.0f, -INFINITY, -1.0f, -2.0f, 0.5f, 2.0f, 9.0f};
-    for (size_t i = 0; i < 32; ++i) virtual_rows[2 * 32 + i] = NAN;
-    auto segment = structure<kvp_segment>();
-    segment.form = KVP_SEGMENT_VIRTUAL;
-    segment.virtual_rows = address_of(virtual_rows);
-    segment.virtual_bias = address_of(bias);
-    segment.virtual_stride = 6;
-    segment.virtual_count = 5;
-    segment.virtual_type = KVP_TYPE_F32;
-    check({{&cached, 2, 0, 1, 19, {range(10, 20), segment}}}, 6, 16);
-    check({{&cached, 2, 0, 12, 8, {segment, range(10, 20)}}}, 2, 16);
-    std::vector<uint16_t> halves;
-    for (const float x : virtual_rows) halves.push_back(std::isnan(x) ? uint16_t{0x7E00} : nearest_half(x));
-    segment.virtual_rows = address_of(halves);
-    segment.virtual_type = KVP_TYPE_F16;
-    check({{&cached, 2, 0, 1, 19, {segment}}}, 6, 16);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(20, 2, 16, 4, type, 15);
+        cached.fill(16);
+        auto virtual_rows = random_floats(2 * 6 * 32, 17);
+        std::vector<float> bias = {0.0f, 4.0f, -INFINITY, 1.5f, 2.0f, 9.0f, -INFINITY, -1.0f, -2.0f, 0.5f, 2.0f, 9.0f};
+        for (size_t i = 0; i < 32; ++i) virtual_rows[2 * 32 + i] = NAN;
+        auto segment = structure<kvp_segment>();
+        segment.form = KVP_SEGMENT_VIRTUAL;
+        segment.virtual_rows = address_of(virtual_rows);
+        segment.virtual_bias = address_of(bias);
+        segment.virtual_stride = 6;
+        segment.virtual_count = 5;
+        segment.virtual_type = KVP_TYPE_F32;
+        check({{&cached, 2, 0, 1, 19, {range(10, 20), segment}}}, 6, 16);
+        check({{&cached, 2, 0, 12, 8, {segment, range(10, 20)}}}, 2, 16);
+        check({{&cached, 2, 0, 12, 8, {segment, range(10, 20)}}}, 6, 16);
+        std::vector<uint16_t> halves;
+        for (const float x : virtual_rows) halves.push_back(std::isnan(x) ? uint16_t{0x7E00} : nearest_half(x));
+        segment.virtual_rows = address_of(halves);
+        segment.virtual_type = KVP_TYPE_F16;
+        check({{&cached, 2, 0, 1, 19, {segment}}}, 6, 16);
+    }
 }
 
 TEST_P(CpuAttention, gives_zero_where_nothing_is_seen) {
@@ -301,29 +396,47 @@ TEST_P(CpuAttention, gives_zero_where_nothing_is_seen) {
 }
 
 TEST_P(CpuAttention, serves_several_sequences_of_unequal_length) {
-    CachedSequence a(7, 1, 64, 16, KVP_TYPE_F16, 21);
-    CachedSequence b(300, 1, 64, 16, KVP_TYPE_F16, 22);
-    CachedSequence c(40, 1, 64, 16, KVP_TYPE_F16, 23);
-    a.fill(24);
-    b.fill(25);
-    c.fill(26);
-    check({{&a, 1, 0, 1, 6, {range(0, 7)}}, {&b, 1, 1, 1, 299, {range(0, 300)}}, {&c, 1, 2, 33, 7, {range(0, 40)}}}, 3,
-          64);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence a(7, 1, 64, 16, type, 21);
+        CachedSequence b(300, 1, 64, 16, type, 22);
+        CachedSequence c(40, 1, 64, 16, type, 23);
+        a.fill(24);
+        b.fill(25);
+        c.fill(26);
+        check({{&a, 1, 0, 1, 6, {range(0, 7)}}, {&b, 1, 1, 1, 299, {range(0, 300)}}, {&c, 1, 2, 33, 7, {range(0, 40)}}},
+              3, 64);
+    }
 }
 
 TEST_P(CpuAttention, merges_with_an_earlier_result) {
-    CachedSequence cached(90, 2, 32, 16, KVP_TYPE_F16, 27);
-    cached.fill(28);
-    const auto q = random_floats(2 * 6 * 32, 29);
-    for (const int64_t cut : {0, 30, 90}) {
-        std::vector<float> out(q.size(), NAN);
-        std::vector<float> lse(2 * 6, NAN);
-        ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(0, cut, false)}}}, 6, 32, q, out, lse), KVP_OK);
-        ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(cut, 90, false)}, true}}, 6, 32, q, out, lse), KVP_OK);
-        const Sequence whole{&cached, 2, 0, 2, 88, {range(0, 90, false)}};
-        for (int64_t row = 0; row < 2; ++row) {
-            for (int64_t head = 0; head < 6; ++head) expect_query(whole, row, head, 6, 32, q, out, lse);
+    for (const uint32_t type : kRowTypes) {
+        CachedSequence cached(90, 2, 32, 16, type, 27);
+        cached.fill(28);
+        const auto q = random_floats(2 * 6 * 32, 29);
+        for (const int64_t cut : {0, 30, 90}) {
+            std::vector<float> out(q.size(), NAN);
+            std::vector<float> lse(2 * 6, NAN);
+            ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(0, cut, false)}}}, 6, 32, q, out, lse), KVP_OK);
+            ASSERT_EQ(run({{&cached, 2, 0, 2, 88, {range(cut, 90, false)}, true}}, 6, 32, q, out, lse), KVP_OK);
+            const Sequence whole{&cached, 2, 0, 2, 88, {range(0, 90, false)}};
+            for (int64_t row = 0; row < 2; ++row) {
+                for (int64_t head = 0; head < 6; ++head) expect_query(whole, row, head, 6, 32, q, out, lse);
+            }
         }
+    }
+}
+
+TEST_P(CpuAttention, merges_a_prefill_with_an_earlier_result) {
+    CachedSequence cached(130, 2, 64, 16, KVP_TYPE_F16, 39);
+    cached.fill(40);
+    const auto q = random_floats(50 * 6 * 64, 41);
+    std::vector<float> out(q.size(), NAN);
+    std::vector<float> lse(50 * 6, NAN);
+    ASSERT_EQ(run({{&cached, 2, 0, 50, 80, {range(0, 70)}}}, 6, 64, q, out, lse), KVP_OK);
+    ASSERT_EQ(run({{&cached, 2, 0, 50, 80, {range(70, 130)}, true}}, 6, 64, q, out, lse), KVP_OK);
+    const Sequence whole{&cached, 2, 0, 50, 80, {range(0, 130)}};
+    for (int64_t row = 0; row < 50; ++row) {
+        for (int64_t head = 0; head < 6; ++head) expect_query(whole, row, head, 6, 64, q, out, lse);
     }
 }
 

@@ -73,7 +73,8 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
             for (const uint32_t best : {0u, 1u}) {
                 constexpr int64_t kTokens = 700;
                 constexpr int64_t d = 32;
-                CachedSequence cached(kTokens, 2, d, 16, KVP_TYPE_F16, 1);
+                // rows of another type for each type of partial keys
+                CachedSequence cached(kTokens, 2, d, 16, kRowTypes[(type + n) % 3], 1);
                 cached.fill(2);
                 auto projection = random_floats(2 * d * n, 3, 0.3f);
                 auto mean = random_floats(2 * n, 4);
@@ -234,7 +235,7 @@ TEST_P(CpuIndexOps, selects_the_best_rows_under_every_bound) {
 }
 
 TEST_P(CpuIndexOps, keeps_page_means_as_rows_are_appended) {
-    for (const uint32_t type : {KVP_TYPE_F16, KVP_TYPE_F32}) {
+    for (const uint32_t type : kRowTypes) {
         CachedSequence cached(100, 2, 16, 4, type, 7);
         cached.fill(8);
         std::vector<float> means(2 * 14 * 32, NAN);

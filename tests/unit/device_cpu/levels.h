@@ -33,10 +33,11 @@ inline std::string level_name(const testing::TestParamInfo<std::tuple<std::strin
     return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param)) + "_threads";
 }
 
-#define KVPLANE_ALL_LEVELS(suite) \
-    INSTANTIATE_TEST_SUITE_P(     \
-        levels, suite,            \
-        testing::Combine(testing::Values("sse4", "avx2", "avxvnni", "avx512"), testing::Values(1, 2, 4)), level_name)
+#define KVPLANE_ALL_LEVELS(suite)                                                                                 \
+    INSTANTIATE_TEST_SUITE_P(levels, suite,                                                                       \
+                             testing::Combine(testing::Values("sse4", "avx2", "avxvnni", "avx512", "avx512bf16"), \
+                                              testing::Values(1, 2, 4)),                                          \
+                             level_name)
 
 // Half precision by the text of IEEE 754, apart from the plugin's.
 inline double half_value(uint16_t bits) {

@@ -81,6 +81,14 @@ TEST_P(CpuLinear, multiplies_every_format_at_any_number_of_rows) {
     }
 }
 
+TEST_P(CpuLinear, multiplies_k_quants_at_any_number_of_rows) {
+    for (const std::string format : {"q4_k", "q5_k", "q6_k"}) {
+        for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33}) {
+            check({format}, {40}, 512, rows, false, false);
+        }
+    }
+}
+
 TEST_P(CpuLinear, multiplies_outputs_of_any_height) {
     for (const std::string format : {"f32", "q8_0", "q4_1"}) {
         for (const int64_t outputs : {1, 3, 4, 15, 16, 17, 31, 32, 33, 100}) {
@@ -88,21 +96,32 @@ TEST_P(CpuLinear, multiplies_outputs_of_any_height) {
             check({format}, {outputs}, 32, 6, false, false);
         }
     }
+    for (const std::string format : {"q4_k", "q5_k", "q6_k"}) {
+        for (const int64_t outputs : {1, 3, 15, 17, 33}) {
+            check({format}, {outputs}, 768, 1, false, false);
+            check({format}, {outputs}, 256, 6, false, false);
+        }
+    }
 }
 
 TEST_P(CpuLinear, shares_one_input_among_weights_of_several_formats) {
     check({"q4_1", "q8_0", "q4_0", "f16"}, {48, 20, 33, 7}, 160, 1, false, false);
     check({"q4_1", "q8_0", "q4_0", "f16"}, {48, 20, 33, 7}, 160, 11, false, false);
+    check({"q4_k", "q6_k", "q5_k", "q8_0"}, {48, 20, 33, 7}, 512, 1, false, false);
+    check({"q4_k", "q6_k", "q5_k", "q8_0"}, {48, 20, 33, 7}, 512, 11, false, false);
 }
 
 TEST_P(CpuLinear, accumulates_into_out) {
     check({"q4_1"}, {37}, 128, 1, true, false);
     check({"q8_0", "f32"}, {37, 5}, 128, 10, true, false);
+    check({"q4_k", "q6_k"}, {37, 5}, 256, 1, true, false);
+    check({"q5_k"}, {37}, 256, 10, true, false);
 }
 
 TEST_P(CpuLinear, multiplies_in_f32_when_asked_to) {
     for (const std::string format : {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"})
         check({format}, {19}, 96, 5, false, true);
+    for (const std::string format : {"q4_k", "q5_k", "q6_k"}) check({format}, {19}, 256, 5, false, true);
 }
 
 TEST_P(CpuLinear, cuts_many_rows_into_parts) {
@@ -136,6 +155,28 @@ TEST_P(CpuLinear, keeps_extreme_quantised_values_in_range) {  // -128 and 127 wi
     expect_products(w, x, 1, false, nullptr, out);
 }
 
+TEST_P(CpuLinear, keeps_the_largest_k_quants_in_range) {
+    for (const std::string format : {"q4_k", "q5_k", "q6_k"}) {
+        RandomWeights w{format, 16, 256, {}, {}};
+        std::mt19937 random(4);
+        for (int row = 0; row < 16; ++row) {
+            KBlockNumbers numbers = random_k_numbers(format, random);
+            for (int& quant : numbers.quants) quant = row % 2 == 0 ? (1 << (format[1] - '0')) - 1 : 0;
+            for (int& scale : numbers.scales) scale = format == "q6_k" ? -128 : 63;
+            append_k_block(format, numbers, w.bytes, w.values);
+        }
+        for (const float value : {-3.0f, 3.0f}) {
+            const std::vector<float> x(2 * 256, value);
+            std::vector<float> out(2 * 16);
+            const auto attributes = structure<kvp_linear_attributes>();
+            const Tensor weight = w.tensor();
+            const auto plan = device().prepare("kvp.linear/1", &attributes, {weight.get()});
+            device().run(plan, {Tensor::f32(x, {2, 256}), Tensor::f32(out, {2, 16})});
+            expect_products(w, x, 2, false, nullptr, out);
+        }
+    }
+}
+
 KVPLANE_ALL_LEVELS(CpuLinear);
 
 TEST(CpuLinearChecks, refuses_what_does_not_fit_and_says_why) {
@@ -151,6 +192,11 @@ TEST(CpuLinearChecks, refuses_what_does_not_fit_and_says_why) {
     const Tensor torn = Tensor::blocks(bytes, 32, "gguf.q4_0/1", 96);
     EXPECT_EQ(device.support("kvp.linear/1", &attributes, {torn.get()}, &answer), KVP_UNSUPPORTED);
     EXPECT_NE(std::string(answer.reason), "");
+
+    const std::vector<uint8_t> half_block(16 * 144);  // rows of 128 elements: half a super-block
+    const Tensor halved = Tensor::blocks(half_block, 16, "gguf.q4_k/1", 128);
+    EXPECT_EQ(device.support("kvp.linear/1", &attributes, {halved.get()}, &answer), KVP_UNSUPPORTED);
+    EXPECT_NE(std::string(answer.reason).find("blocks of 256"), std::string::npos) << answer.reason;
 
     const auto weights = random_weights("q4_0", 32, 64, 1);
     const Tensor weight = weights.tensor();

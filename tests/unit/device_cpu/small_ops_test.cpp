@@ -1,3 +1,7 @@
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
 #include "cached_sequence.h"
 
 namespace kvplane::test {
@@ -23,6 +27,32 @@ TEST_P(CpuSmallOps, embeds_rows_of_every_format) {
         EXPECT_EQ(device().try_run(plan, {Tensor::i32(outside), Tensor::f32(out, {4, 64})}), KVP_ERROR_INVALID);
         EXPECT_NE(device().error().find("17"), std::string::npos);
     }
+}
+
+// Golden values: tests/reference/make_model_golden.py, from the Python package gguf; some scales are extreme.
+TEST_P(CpuSmallOps, embeds_blocks_exactly_as_the_gguf_package_reads_them) {
+    const std::map<int, std::string> formats = {{2, "q4_0"},  {3, "q4_1"},  {8, "q8_0"},
+                                                {12, "q4_k"}, {13, "q5_k"}, {14, "q6_k"}};
+    size_t seen = 0;
+    for (const auto& golden : nlohmann::json::parse(std::ifstream(KVPLANE_GOLDEN_BLOCKS))) {
+        const auto format = formats.find(golden["type"].get<int>());
+        if (format == formats.end()) continue;
+        ++seen;
+        const auto expected = golden["values"].get<std::vector<float>>();
+        const auto hex = golden["bytes"].get<std::string>();
+        std::vector<uint8_t> bytes;
+        for (size_t i = 0; i < hex.size(); i += 2) {
+            bytes.push_back(static_cast<uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
+        }
+        const auto width = static_cast<int64_t>(expected.size());
+        const Tensor constant = Tensor::blocks(bytes, 1, "gguf." + format->second + "/1", width);
+        const auto plan = device().prepare("kvp.embed/1", nullptr, {constant.get()});
+        std::vector<float> out(expected.size());
+        const std::vector<int32_t> ids = {0};
+        device().run(plan, {Tensor::i32(ids), Tensor::f32(out, {1, width})});
+        EXPECT_EQ(out, expected) << format->second;
+    }
+    EXPECT_EQ(seen, formats.size());
 }
 
 TEST_P(CpuSmallOps, normalises_rows) {
@@ -105,7 +135,7 @@ TEST_P(CpuSmallOps, rotates_pairs_of_both_styles_and_leaves_the_rest_of_the_head
 }
 
 TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
-    for (const uint32_t type : {KVP_TYPE_F16, KVP_TYPE_F32}) {
+    for (const uint32_t type : kRowTypes) {
         for (const int64_t d : {16, 80}) {
             CachedSequence cached(40, 3, d, 4, type, 1);
             auto k = random_floats(static_cast<size_t>(20 * 3 * d), 8, 4.0f);
@@ -127,11 +157,18 @@ TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
                 for (int64_t head = 0; head < 3; ++head) {
                     for (int64_t i = 0; i < d; ++i) {
                         const auto at = static_cast<size_t>((row * 3 + head) * d + i);
-                        const auto stored = [type](float x) {
-                            return type == KVP_TYPE_F16 ? half_value(nearest_half(x)) : x;
+                        const auto stored = [&](const std::vector<float>& x) -> double {
+                            if (type == KVP_TYPE_F32) return x[at];
+                            if (type == KVP_TYPE_F16) return half_value(nearest_half(x[at]));
+                            float most = 0;
+                            for (size_t j = at - static_cast<size_t>(i); j < at + static_cast<size_t>(d - i); ++j)
+                                most = std::max(most, std::abs(x[j]));
+                            const double scale = half_value(nearest_half(most / 127));
+                            return scale *
+                                   std::clamp(std::nearbyint(x[at] / static_cast<float>(scale)), -127.0f, 127.0f);
                         };
-                        ASSERT_EQ(cached.get(head, 20 + row, i), stored(k[at])) << k[at];
-                        ASSERT_EQ(cached.get(head, 20 + row, d + i), stored(v[at])) << v[at];
+                        ASSERT_EQ(cached.get(head, 20 + row, i), stored(k)) << k[at];
+                        ASSERT_EQ(cached.get(head, 20 + row, d + i), stored(v)) << v[at];
                     }
                 }
             }

@@ -148,10 +148,10 @@ TEST(Model, refuses_hyper_parameters_that_nothing_confirms) {
 TEST(Model, refuses_types_that_no_kernel_reads) {
     GgufBuilder builder = tiny_llama({.width = 256});
     auto& matrix = builder.find_tensor("blk.0.ffn_up.weight");
-    matrix.type = 12;
-    matrix.data.resize(144 * 12);
+    matrix.type = 11;
+    matrix.data.resize(110 * 12);
     builder.u32("llama.attention.key_length", 2).u32("llama.attention.value_length", 2);
-    refused(builder, {"'blk.0.ffn_up.weight'", "q4_k", "supported: f32"});
+    refused(builder, {"'blk.0.ffn_up.weight'", "q3_k", "supported: f32"});
     builder = tiny_llama();
     auto& norm = builder.find_tensor("output_norm.weight");
     norm.type = 1;

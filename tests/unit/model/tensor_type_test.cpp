@@ -47,8 +47,9 @@ TEST(TensorType, half_knows_infinities_and_nan) {
 TEST(TensorType, says_which_type_it_cannot_read_yet) {
     const std::vector<std::byte> block(144);
     std::vector<float> values(256);
-    test::expect_error(ErrorKind::model, {"q4_k", "not supported yet", "f32, f16, q4_0, q4_1, q8_0, bf16"},
-                       [&] { dequantize_row(TensorType::q4_k, block.data(), values.data(), values.size()); });
+    test::expect_error(ErrorKind::model,
+                       {"q3_k", "not supported yet", "f32, f16, q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, bf16"},
+                       [&] { dequantize_row(TensorType::q3_k, block.data(), values.data(), values.size()); });
 }
 
 TEST(TensorType, refuses_a_row_that_ends_inside_a_block) {

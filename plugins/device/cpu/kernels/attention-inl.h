@@ -1,7 +1,7 @@
-// Rows K||V as they lie in the cache. Few queries read and widen them in place; many first unpack a block to f32.
+// Few queries over rows K||V as they lie in the cache, widened at each use.
 #pragma once
 
-#include "kernels/vectors-inl.h"
+#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
@@ -34,21 +34,6 @@ HWY_INLINE F sum_parts(const F (&quarters)[kLanes / 4]) {
     }
 }
 
-// Asks for what the next block has at this place.
-template <typename T>
-HWY_INLINE void prefetch_next(const Rows& rows, int64_t row, int64_t width) {
-    if (row >= rows.n_next) return;
-    const uint8_t* begin = rows.next[row] + rows.offset;
-    for (int64_t at = 0; at < width * static_cast<int64_t>(sizeof(T)); at += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(begin + at), _MM_HINT_T0);
-    }
-}
-
-template <typename T>
-HWY_INLINE const T* row_at(const Rows& rows, int64_t row) {
-    return reinterpret_cast<const T*>(rows.at[row] + rows.offset);
-}
-
 template <typename T, int Q>
 HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const Rows& rows, int64_t width, float* out,
                            int64_t out_stride) {
@@ -57,27 +42,35 @@ HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const Row
         F quarters[Q][kLanes / 4];
         for (int64_t part = 0; part < kLanes / 4; ++part) {
             const T* four[4];
+#pragma GCC unroll 4
             for (int64_t j = 0; j < 4; ++j) {
                 const int64_t at = row + part * 4 + j;
                 four[j] = row_at<T>(rows, at < rows.n ? at : rows.n - 1);
-                prefetch_next<T>(rows, at, width);
+                prefetch_next(rows, at);
             }
             F total[Q][4];
+#pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
                 for (int j = 0; j < 4; ++j) total[q][j] = hn::Zero(kF);
             }
             for (int64_t i = 0; i < whole; i += kLanes) {
                 F key[4];
+#pragma GCC unroll 4
                 for (int j = 0; j < 4; ++j) key[j] = load(four[j] + i);
+#pragma GCC unroll 4
                 for (int q = 0; q < Q; ++q) {
                     const F query = load(queries + q * query_stride + i);
+#pragma GCC unroll 4
                     for (int j = 0; j < 4; ++j) total[q][j] = hn::MulAdd(query, key[j], total[q][j]);
                 }
             }
+#pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) {
                 quarters[q][part] = sum_in_parts(total[q][0], total[q][1], total[q][2], total[q][3]);
             }
         }
+#pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
             store_columns(sum_parts(quarters[q]), out + q * out_stride + row, rows.n - row, false);
             for (int64_t i = whole; i < width; ++i) {
@@ -94,20 +87,29 @@ template <typename T, int Q, int V>
 HWY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, const Rows& rows, int64_t begin,
                                    float* out, int64_t out_stride) {
     F total[Q][V];
+#pragma GCC unroll 4
     for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
         for (int v = 0; v < V; ++v) total[q][v] = load(out + q * out_stride + begin + v * kLanes);
     }
+    const int64_t offset = rows.offset + begin * static_cast<int64_t>(sizeof(T));
     for (int64_t row = 0; row < rows.n; ++row) {
-        const T* values = row_at<T>(rows, row) + begin;
-        prefetch_next<T>(rows, row, V * kLanes);
+        const auto* values = reinterpret_cast<const T*>(rows.at[row] + offset);
+        asm("" : "+r"(values));  // one register for the row, not one for each vector of it
+        if (begin == 0) prefetch_next(rows, row);
         F value[V];
+#pragma GCC unroll 4
         for (int v = 0; v < V; ++v) value[v] = load(values + v * kLanes);
+#pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
             const F weight = set(weights[q * weight_stride + row]);
+#pragma GCC unroll 4
             for (int v = 0; v < V; ++v) total[q][v] = hn::MulAdd(weight, value[v], total[q][v]);
         }
     }
+#pragma GCC unroll 4
     for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
         for (int v = 0; v < V; ++v) store(total[q][v], out + q * out_stride + begin + v * kLanes);
     }
 }
@@ -168,83 +170,30 @@ void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, 
     run(weights, weight_stride, n_queries, rows, width, out, out_stride);
 }
 
-template <typename T>
-void widen_typed(const Rows& rows, int64_t width, float* out) {
-    for (int64_t row = 0; row < rows.n; ++row) {
-        const T* in = row_at<T>(rows, row);
-        prefetch_next<T>(rows, row, width);
-        for (int64_t i = 0; i < width; i += kLanes) store(load(in + i), out + row * width + i);
-    }
-}
-
-void widen_rows(RowType type, const Rows& rows, int64_t width, float* out) {
-    const auto run = type == RowType::F16 ? widen_typed<hwy::float16_t> : widen_typed<float>;
-    run(rows, width, out);
-}
-
-HWY_INLINE void scale_row(float* row, float factor, int64_t width) {
-    for (int64_t i = 0; i < width; i += kLanes) store(hn::Mul(load(row + i), set(factor)), row + i);
-}
-
+// Most blocks leave the maximum as it is: they need no maximum of their own, only to know that none is larger.
 void softmax_rows(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
                   float* maxima, float* sums, float* out, int64_t width) {
     for (int64_t q = 0; q < n_queries; ++q) {
         float* line = scores + q * score_stride;
+        float* lane_sums = sums + q * 16;
         for (int64_t i = visible[q]; i < n; ++i) line[i] = kNegativeInfinity;
         F lanes = set(kNegativeInfinity);
         for (int64_t i = 0; i < n; i += kLanes) lanes = hn::Max(lanes, load(line + i));
-        const float block_maximum = hn::GetLane(hn::MaxOfLanes(kF, lanes));
-        const float now = block_maximum > maxima[q] ? block_maximum : maxima[q];
-        const float finite = now == kNegativeInfinity ? 0.0f : now;  // -inf less -inf would be NaN
-        F total = hn::Zero(kF);
+        if (!hn::AllTrue(kF, hn::Le(lanes, set(maxima[q])))) {
+            const float now = hn::GetLane(hn::MaxOfLanes(kF, lanes));
+            const float correction = hn::GetLane(hn::Exp(kF, set(maxima[q] - now)));
+            scale_row(out + q * width, correction, width);
+            scale_row(lane_sums, correction, kLanes);
+            maxima[q] = now;
+        }
+        const F maximum = set(maxima[q] == kNegativeInfinity ? 0.0f : maxima[q]);  // -inf less -inf would be NaN
+        F total = load(lane_sums);
         for (int64_t i = 0; i < n; i += kLanes) {
-            const F p = hn::Exp(kF, hn::Sub(load(line + i), set(finite)));
+            const F p = hn::Exp(kF, hn::Sub(load(line + i), maximum));
             total = hn::Add(total, p);
             store(p, line + i);
         }
-        float correction = 1.0f;
-        if (now != maxima[q]) {
-            correction = hn::GetLane(hn::Exp(kF, set(maxima[q] - finite)));
-            scale_row(out + q * width, correction, width);
-            maxima[q] = now;
-        }
-        sums[q] = sums[q] * correction + hn::GetLane(hn::SumOfLanes(kF, total));
-    }
-}
-
-void softmax_columns(float* scores, int64_t n_queries, const int32_t* visible, int64_t n, float* maxima, float* sums,
-                     float* out, int64_t n_out, int64_t width) {
-    const F nothing = set(kNegativeInfinity);
-    for (int64_t q = 0; q < n_queries; q += kLanes) {
-        const auto seen = hn::LoadU(kI32, visible + q);
-        const bool masked = !hn::AllTrue(kI32, hn::Gt(seen, hn::Set(kI32, static_cast<int32_t>(n - 1))));
-        F now = load(maxima + q);
-        for (int64_t i = 0; i < n; ++i) {
-            float* line = scores + i * n_queries + q;
-            F score = load(line);
-            if (masked) {
-                const auto shown = hn::Gt(seen, hn::Set(kI32, static_cast<int32_t>(i)));
-                score = hn::IfThenElse(hn::RebindMask(kF, shown), score, nothing);
-                store(score, line);
-            }
-            now = hn::Max(now, score);
-        }
-        const F finite = hn::IfThenElse(hn::Eq(now, nothing), hn::Zero(kF), now);
-        F total = hn::Zero(kF);
-        for (int64_t i = 0; i < n; ++i) {
-            float* line = scores + i * n_queries + q;
-            const F p = hn::Exp(kF, hn::Sub(load(line), finite));
-            total = hn::Add(total, p);
-            store(p, line);
-        }
-        const F correction = hn::Exp(kF, hn::Sub(load(maxima + q), finite));
-        store(hn::MulAdd(load(sums + q), correction, total), sums + q);
-        const bool moved = !hn::AllTrue(kF, hn::Eq(load(maxima + q), now));
-        store(now, maxima + q);
-        if (!moved) continue;
-        alignas(64) float factors[kLanes];
-        store(correction, factors);
-        for (int64_t i = 0; i < kLanes && q + i < n_out; ++i) scale_row(out + (q + i) * width, factors[i], width);
+        store(total, lane_sums);
     }
 }
 

@@ -12,7 +12,8 @@ struct Level {
     static constexpr int64_t kMultiplyRows = 6;
     static constexpr int64_t kMultiplyVectors = 2;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
-    static constexpr int64_t kPrefetchBytes = 1024;
+    static constexpr int64_t kInt8Queries = 1;       // at once over I8 rows; sums of 8 vectors stay in registers
+    static constexpr int64_t kPrefetchBytes = 256;
 
     static HWY_INLINE Words zero() { return _mm256_setzero_si256(); }
     static HWY_INLINE Words set(int32_t x) { return _mm256_set1_epi32(x); }
@@ -24,6 +25,11 @@ struct Level {
     static HWY_INLINE Words finish4(Words sum, int32_t) { return sum; }
     static HWY_INLINE Words start8(int32_t bias) { return set(bias); }
     static HWY_INLINE Words dot8(Words sum, Words w, Words a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
+    static HWY_INLINE Words dot7(Words sum, Words w, Words a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
+    // Two steps of weights of up to 6 bits.
+    static HWY_INLINE Words dot6(Words sum, Words w0, Words a0, Words w1, Words a1) {
+        return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(sum, w0, a0), w1, a1);
+    }
 };
 
 }  // namespace

@@ -67,6 +67,25 @@ void rotate_interleaved(float* x, const float* cosines, const float* sines, int6
     }
 }
 
+uint16_t to_int8(const float* x, int8_t* out, int64_t n) {
+    float most = 0;
+    float finite = 0;  // NaN if any is infinite or NaN, and so is the scale then: int8 cannot say so
+    for (int64_t i = 0; i < n; ++i) {
+        const float magnitude = __builtin_fabsf(x[i]);
+        most = magnitude > most ? magnitude : most;
+        finite += x[i] * 0.0f;
+    }
+    const uint16_t bits = float_to_half(most / 127 + finite);
+    const float scale = half_to_float(bits);
+    for (int64_t i = 0; i < n; ++i) {
+        float value = scale > 0 ? __builtin_rintf(x[i] / scale) : 0.0f;
+        value = value > 127.0f ? 127.0f : value;
+        value = value < -127.0f ? -127.0f : value;
+        out[i] = static_cast<int8_t>(value);
+    }
+    return bits;
+}
+
 void to_f16(const float* x, uint16_t* out, int64_t n) {
     int64_t i = 0;
     if constexpr (kLanes >= 8) {  // Highway truncates where there is no F16C

@@ -10,13 +10,27 @@ namespace kvplane::cpu {
 // Weights are packed in panels: 16 output rows side by side, so that a vector holds one position of 16 rows and sums
 // stay vertical. See packed_weights.h for the bytes.
 constexpr int64_t kPanelRows = 16;
-constexpr int64_t kBlock = 32;  // elements that share a scale, in weights and in activations
+constexpr int64_t kBlock = 32;        // elements that share a scale, in weights and in activations
+constexpr int64_t kSuperBlock = 256;  // of K-quants
 
-enum class PanelFormat : uint32_t { F32 = 0, F16 = 1, BF16 = 2, Q8_0 = 3, Q4_0 = 4, Q4_1 = 5 };
-constexpr size_t kPanelFormats = 6;
+enum class PanelFormat : uint32_t {
+    F32 = 0,
+    F16 = 1,
+    BF16 = 2,
+    Q8_0 = 3,
+    Q4_0 = 4,
+    Q4_1 = 5,
+    Q4_K = 6,
+    Q5_K = 7,
+    Q6_K = 8
+};
+constexpr size_t kPanelFormats = 9;
 
 constexpr bool is_quantised(PanelFormat format) {
     return format >= PanelFormat::Q8_0;
+}
+constexpr bool is_k_quant(PanelFormat format) {
+    return format >= PanelFormat::Q4_K;
 }
 
 // 32 activations in int8, x = scale * value, with all that the formats of weights make of their sum, so that a kernel
@@ -24,9 +38,10 @@ constexpr bool is_quantised(PanelFormat format) {
 struct ActivationBlock {
     int8_t values[kBlock];
     float scale;
-    float scaled_sum;        // scale * sum of values: what a block's minimum is multiplied by
-    int32_t minus_128_sums;  // takes the offset of Q8_0 bytes back out
-    int32_t minus_8_sums;    // and that of Q4_0 nibbles
+    float scaled_sum;          // scale * sum of values: what a block's minimum is multiplied by
+    int32_t minus_128_sums;    // takes the offset of Q8_0 bytes back out
+    int32_t minus_8_sums;      // and that of Q4_0 nibbles
+    int32_t minus_32_sums[2];  // and that of Q6_K, for each half
 };
 
 struct Activations {
@@ -49,16 +64,70 @@ struct PanelTask {
     bool accumulate;
 };
 
-// Types of the rows that score_rows and accumulate_rows read.
+// Types of rows. I8 rows of a cache have a scale each (ops.h); those of partial keys have theirs elsewhere.
 enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
 
-// Rows anywhere in memory. Those that are read next are asked for meanwhile, evenly, as a burst would stall.
+// Rows anywhere in memory. The rows `next` are asked for meanwhile: evenly, as a burst would stall, and each whole and in
+// its order, K and V alike, so that the processor sees one stream and runs ahead of it.
 struct Rows {
     const uint8_t* const* at;
     int64_t n;
     int64_t offset;  // bytes from each pointer to what is read
     const uint8_t* const* next;
     int64_t n_next;
+    int64_t next_bytes = 0;  // a row of `next`
+    int64_t scale = 0;       // bytes from each pointer to the f16 scale of an I8 row
+};
+
+constexpr int64_t kBlockRows = 64;  // most rows that attention takes at once
+
+// Queries as the products with I8 rows take them: two digits of base 128, each in the order in which four rows of a
+// block are read side by side. See kernels/int8_attention-inl.h.
+struct QuantisedQueries {
+    int8_t* digits;   // [n][quantised_query_bytes]
+    int32_t* starts;  // [n][2][16]
+    float* scales;    // [n]
+};
+constexpr int64_t quantised_query_bytes(int64_t width) {
+    return (width + 63) / 64 * 64 * 8;
+}
+
+// Many queries of one KV head as they come: query i is head i % group of row i / group.
+struct QuerySource {
+    const float* q;
+    int64_t q_stride;
+    int64_t group;
+    int64_t n_queries;
+    float scale;
+};
+
+// The same as the kernels take them, and what they have of the result. The layout is theirs.
+struct QueryTile {
+    int64_t n_queries;  // a multiple of 16: those of the source, and padding that sees any number of rows
+    int64_t head_size;  // a multiple of 16
+    float* queries;     // [n_queries * head_size]
+    float* out;         // [n_queries * head_size], at first 0
+    float* references;  // [n_queries], at first -inf: what is subtracted from the scores
+    float* sums;        // [n_queries], at first 0
+    float* weights;     // scratch, kTileWeights floats and 4 * head_size
+    int32_t* visible;   // [n_queries], how many rows of the block each sees
+};
+constexpr int64_t kTileWeights = 64 * 48;
+
+// A block of at most 64 cached rows.
+struct PackedRows {
+    float* keys;        // [64 * head_size]
+    float* values;      // [64 * head_size]
+    const float* bias;  // [64], added to the scores; NULL: none
+};
+
+struct PrefillKernels {
+    void (*pack_queries)(const QuerySource& source, const QueryTile& tile);
+    // `rows` are those of K; V comes after it, and its scale after that of K.
+    void (*pack_rows)(RowType type, const Rows& rows, int64_t head_size, float* keys, float* values);
+    void (*attend_rows)(const QueryTile& tile, const PackedRows& rows);
+    // out[n_queries][head_size]; references become natural logarithms, as scores are.
+    void (*unpack_result)(const QueryTile& tile, int64_t n_queries, float* out);
 };
 
 struct Kernels {
@@ -76,21 +145,32 @@ struct Kernels {
     // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
     void (*accumulate_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
                             const Rows& rows, int64_t width, float* out, int64_t out_stride);
+    // The same over I8 rows with their scales; weights are 0 from rows.n to the next multiple of 16. Queries keep 15
+    // bits, the weights of a call 14.
+    void (*quantise_queries)(const float* queries, int64_t query_stride, int64_t n_queries, int64_t width,
+                             const QuantisedQueries& out);
+    void (*score_int8_rows)(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, int64_t width,
+                            float* out, int64_t out_stride);
+    void (*accumulate_int8_rows)(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
+                                 int64_t width, float* out, int64_t out_stride);
     // out[rows.n][width] = rows in f32; width is a multiple of 16.
     void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
     // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
-    // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16.
+    // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16; a sum
+    // is what the 16 values of sums[q][16] add up to.
     void (*softmax_rows)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
                          float* maxima, float* sums, float* out, int64_t width);
-    // The same of scores[n][n_queries] with the queries side by side: n_queries a multiple of 16, those from n_out on
-    // are padding without out.
-    void (*softmax_columns)(float* scores, int64_t n_queries, const int32_t* visible, int64_t n, float* maxima,
-                            float* sums, float* out, int64_t n_out, int64_t width);
+
+    // For many queries: over cached rows of f32 in f32, over narrower ones in what the level has for them.
+    PrefillKernels prefill_exact;
+    PrefillKernels prefill;
 
     void (*rms_norm)(const float* x, const float* weight, float epsilon, float* out, int64_t n);
     void (*swiglu)(const float* gate, const float* up, float* out, int64_t n);
     void (*rotate_halves)(float* x, const float* cosines, const float* sines, int64_t n_pairs);
     void (*rotate_interleaved)(float* x, const float* cosines, const float* sines, int64_t n_pairs);
+    // Returns the scale, an f16: out = nearest of x / scale, in [-127, 127].
+    uint16_t (*to_int8)(const float* x, int8_t* out, int64_t n);
     void (*to_f16)(const float* x, uint16_t* out, int64_t n);
     void (*from_f16)(const uint16_t* x, float* out, int64_t n);
 
@@ -110,5 +190,6 @@ const Kernels& kernels_sse4();
 const Kernels& kernels_avx2();
 const Kernels& kernels_avxvnni();
 const Kernels& kernels_avx512();
+const PrefillKernels& prefill_avx512bf16();  // avx512bf16 takes the rest from avx512
 
 }  // namespace kvplane::cpu

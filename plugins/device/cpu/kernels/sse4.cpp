@@ -12,7 +12,8 @@ struct Level {
     static constexpr int64_t kMultiplyRows = 6;
     static constexpr int64_t kMultiplyVectors = 2;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
-    static constexpr int64_t kPrefetchBytes = 1024;
+    static constexpr int64_t kInt8Queries = 1;       // at once over I8 rows; sums of 8 vectors stay in registers
+    static constexpr int64_t kPrefetchBytes = 256;
 
     static HWY_INLINE Words zero() { return _mm_setzero_si128(); }
     static HWY_INLINE Words set(int32_t x) { return _mm_set1_epi32(x); }
@@ -28,6 +29,15 @@ struct Level {
     static HWY_INLINE Words dot8(Words sum, Words w, Words a) {
         const Words weight = _mm_xor_si128(w, _mm_set1_epi8(-128));
         return _mm_add_epi32(sum, widen(_mm_maddubs_epi16(_mm_abs_epi8(weight), _mm_sign_epi8(a, weight))));
+    }
+    // w in [0, 127]: 2 * 127 * 128 fits 16 bits.
+    static HWY_INLINE Words dot7(Words sum, Words w, Words a) {
+        return _mm_add_epi32(sum, widen(_mm_maddubs_epi16(w, a)));
+    }
+    // Two steps of weights of up to 6 bits: 4 * 63 * 127 fits 16 bits.
+    static HWY_INLINE Words dot6(Words sum, Words w0, Words a0, Words w1, Words a1) {
+        const Words pairs = _mm_add_epi16(_mm_maddubs_epi16(w0, a0), _mm_maddubs_epi16(w1, a1));
+        return _mm_add_epi32(sum, widen(pairs));
     }
 };
 

@@ -1,26 +1,40 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/int8_attention-inl.h"
+#include "kernels/k_panels-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
+#include "kernels/prefill_f32-inl.h"
+#include "kernels/quantise-inl.h"
+#include "kernels/widen-inl.h"
 
 namespace kvplane::cpu {
 namespace {
 
+constexpr PrefillKernels kPrefillF32 = {pack_queries<ArithmeticF32>, pack_rows_f32, attend_rows<ArithmeticF32>,
+                                        unpack_result};
+
 constexpr Kernels kTable = {
     {multiply_panels<PanelFormat::F32>, multiply_panels<PanelFormat::F16>, multiply_panels<PanelFormat::BF16>,
-     multiply_panels<PanelFormat::Q8_0>, multiply_panels<PanelFormat::Q4_0>, multiply_panels<PanelFormat::Q4_1>},
+     multiply_panels<PanelFormat::Q8_0>, multiply_panels<PanelFormat::Q4_0>, multiply_panels<PanelFormat::Q4_1>,
+     multiply_k_panels<PanelFormat::Q4_K>, multiply_k_panels<PanelFormat::Q5_K>, multiply_k_panels<PanelFormat::Q6_K>},
     quantise_row,
     multiply,
     score_rows,
     accumulate_rows,
+    quantise_queries,
+    score_int8_rows,
+    accumulate_int8_rows,
     widen_rows,
     softmax_rows,
-    softmax_columns,
+    kPrefillF32,
+    kPrefillF32,
     rms_norm,
     swiglu,
     rotate_halves,
     rotate_interleaved,
+    to_int8,
     to_f16,
     from_f16,
     maximum,

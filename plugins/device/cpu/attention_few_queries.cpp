@@ -1,0 +1,98 @@
+// Few query rows, as in decode: the cached rows are read in place, each once for all queries.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "attention_tile.h"
+
+namespace kvplane::cpu {
+namespace {
+
+// Rows that are read at once: this block and what is asked for of the next one stay in the L1 cache together. Int8 rows
+// are half as long, and their weights share a step.
+constexpr int64_t kFewRows = 32;
+
+int64_t rows_at_once(RowType type) {
+    return type == RowType::I8 ? kBlockRows : kFewRows;
+}
+
+struct FewQueries {
+    FewQueries(const Tile& tile, float* scratch)
+        : n(tile.n_rows * tile.group),
+          d(tile.segments->rows().head_size()),
+          padded(padded_queries(n)),
+          queries(scratch),
+          scores(queries + padded * d),
+          sums(scores + padded * kBlockRows),
+          visible(reinterpret_cast<int32_t*>(sums + padded * 16)),
+          quantised{reinterpret_cast<int8_t*>(sums + padded * (16 + 1 + 1 + 32)),
+                    reinterpret_cast<int32_t*>(sums + padded * (16 + 1 + 1)), sums + padded * (16 + 1)} {}
+    static int64_t floats(int64_t n_queries, int64_t head_size) {
+        return padded_queries(n_queries) *
+               (head_size + kBlockRows + 16 + 1 + 1 + 32 + quantised_query_bytes(head_size) / 4);
+    }
+
+    int64_t n;
+    int64_t d;
+    int64_t padded;
+    float* queries;    // [n][d]
+    float* scores;     // [n][kBlockRows]
+    float* sums;       // [n][16]
+    int32_t* visible;  // [n]
+    QuantisedQueries quantised;
+};
+
+}  // namespace
+
+int64_t few_queries_scratch_floats(int64_t n_queries, int64_t head_size) {
+    return FewQueries::floats(std::min(n_queries, kFewQueries), head_size);
+}
+
+int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
+    const FewQueries few(tile, scratch);
+    const int64_t d = few.d;
+    for (int64_t query = 0; query < few.n; ++query) {
+        const float* q = tile.q + query / tile.group * tile.q_stride + query % tile.group * d;
+        for (int64_t i = 0; i < d; ++i) few.queries[query * d + i] = q[i] * tile.scale;
+    }
+    const RowType cached = tile.segments->rows().type();
+    if (cached == RowType::I8) kernels.quantise_queries(few.queries, d, few.n, d, few.quantised);
+    clear(partial, few.n, d);
+    std::fill_n(few.sums, few.padded * 16, 0.0f);
+
+    RowCursor cursor(*tile.segments, tile.kv_head, tile.first_slot, tile.last_slot,
+                     tile.first_position + tile.n_rows - 1);
+    RowBlock blocks[2];
+    RowBlock* block = &blocks[0];
+    RowBlock* following = &blocks[1];
+    for (bool more = cursor.next(*block, rows_at_once(cached)); more; std::swap(block, following)) {
+        more = cursor.next(*following, rows_at_once(cached));
+        const RowType type = block->layout.type;
+        const Rows keys = block->keys(more ? following : nullptr);
+        const Rows values = block->values(more ? following : nullptr);
+        count_visible(*block, tile, few.visible);
+        if (type == RowType::I8) {
+            kernels.score_int8_rows(few.quantised, few.n, keys, d, few.scores, kBlockRows);
+        } else {
+            kernels.score_rows(type, few.queries, d, few.n, keys, d, few.scores, kBlockRows);
+        }
+        if (block->biased) {
+            for (int64_t q = 0; q < few.n; ++q) {
+                for (int64_t i = 0; i < block->n; ++i) few.scores[q * kBlockRows + i] += block->bias[i];
+            }
+        }
+        kernels.softmax_rows(few.scores, kBlockRows, few.n, few.visible, (block->n + 15) / 16 * 16, partial.maxima,
+                             few.sums, partial.out, d);
+        if (type == RowType::I8) {
+            kernels.accumulate_int8_rows(few.scores, kBlockRows, few.n, values, d, partial.out, d);
+        } else {
+            kernels.accumulate_rows(type, few.scores, kBlockRows, few.n, values, d, partial.out, d);
+        }
+    }
+    for (int64_t q = 0; q < few.n; ++q) {
+        partial.sums[q] = std::accumulate(few.sums + q * 16, few.sums + (q + 1) * 16, 0.0f);
+    }
+    return cursor.missing();
+}
+
+}  // namespace kvplane::cpu
