@@ -123,7 +123,7 @@ HWY_INLINE void quantised_tile(const PanelTask& task, VectorRun vectors, int64_t
         for (int v = 0; v < V; ++v) total[r][v] = hn::Zero(kF);
     }
     for (int64_t block = 0; block < n_blocks; ++block) {
-        if constexpr (R == 1) {  // one pass over the weights: ask for them ahead, across the ends of panels too
+        if (row == task.row_begin) {  // these weights come from memory: ask ahead, across the ends of panels too
             for (int v = 0; v < V; v += kPanelVectors) {
                 for (int64_t line = 0; line < Layout::kBytes; line += 64) {
                     _mm_prefetch(reinterpret_cast<const char*>(weights[v] + Level::kPrefetchBytes + line), _MM_HINT_T0);
