@@ -20,6 +20,7 @@ struct Device {
     const Isa isa;
     const Kernels& kernels;
     ThreadPool pool;
+    SharedPages weights;
 };
 
 // Cosines and sines of the positions of a step: all layers of it ask for the same.

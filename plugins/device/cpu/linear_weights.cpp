@@ -29,10 +29,10 @@ uint64_t LinearWeights::check(const Request& request, uint32_t first, uint32_t l
     return bytes;
 }
 
-LinearWeights::LinearWeights(const Request& request, uint32_t first, uint32_t last, bool exact_f32, ThreadPool& pool) {
+LinearWeights::LinearWeights(const Request& request, uint32_t first, uint32_t last, bool exact_f32, Device& device) {
     for (uint32_t i = first; i < last; ++i) {
         const Weights weights = weights_of(request.constant(i), "weight");
-        weights_.push_back(pack(weights, packed_format(weights, exact_f32), pool));
+        weights_.push_back(pack(weights, packed_format(weights, exact_f32), device));
         n_panels_ += weights_.back().n_panels();
         quantised_ = quantised_ || is_quantised(weights_.back().format);
     }

@@ -30,7 +30,7 @@ struct Norm {
 class LinearWeights {
 public:
     // Constants `first` to `last` (not included) of a request, in their own formats or, exact, in f32.
-    LinearWeights(const Request& request, uint32_t first, uint32_t last, bool exact_f32, ThreadPool& pool);
+    LinearWeights(const Request& request, uint32_t first, uint32_t last, bool exact_f32, Device& device);
     // Throws PluginError unless these constants are weights of one width; the bytes that they take when packed.
     static uint64_t check(const Request& request, uint32_t first, uint32_t last, bool exact_f32);
 

@@ -19,4 +19,19 @@ Memory allocate(uint64_t n_bytes, uint64_t alignment) {
     return Memory(static_cast<uint8_t*>(memory));
 }
 
+std::shared_ptr<uint8_t> SharedPages::allocate(uint64_t n_bytes) {
+    constexpr uint64_t kRun = 16 * kHugePage;
+    if (n_bytes >= kRun / 2) return cpu::allocate(n_bytes);
+    const uint64_t padded = (n_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const std::lock_guard lock(mutex_);
+    if (padded > size_ - used_) {
+        run_ = cpu::allocate(kRun);
+        size_ = kRun;
+        used_ = 0;
+    }
+    uint8_t* memory = run_.get() + used_;
+    used_ += padded;
+    return {run_, memory};
+}
+
 }  // namespace kvplane::cpu

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -19,6 +20,20 @@ using Memory = std::unique_ptr<uint8_t, FreeMemory>;
 
 // Uninitialised; on huge pages where it is large. Throws std::bad_alloc.
 Memory allocate(uint64_t n_bytes, uint64_t alignment = kAlignment);
+
+// Arrays that stay for long, cut one after another from large runs of huge pages: the weights of one layer
+// would not fill such a page, and on small ones the processor neither finds nor reads ahead as fast.
+class SharedPages {
+public:
+    // Uninitialised, aligned to kAlignment; the run stays as long as an array of it. Throws std::bad_alloc.
+    std::shared_ptr<uint8_t> allocate(uint64_t n_bytes);
+
+private:
+    std::mutex mutex_;
+    std::shared_ptr<uint8_t> run_;
+    uint64_t used_ = 0;
+    uint64_t size_ = 0;
+};
 
 // Grows and never shrinks. What it held is lost when it grows.
 template <typename T>

@@ -88,7 +88,7 @@ std::unique_ptr<kvp_plan> prepare(Device& device, const Request& request) {
     const auto& attributes = request.attributes<kvp_attention_input_attributes>();
     return std::make_unique<AttentionInput>(
         Norm(request.constant(0), attributes.epsilon),
-        LinearWeights(request, kFirstWeight, kFrequencies, attributes.exact_f32 != 0, device.pool),
+        LinearWeights(request, kFirstWeight, kFrequencies, attributes.exact_f32 != 0, device),
         Rotation(rope_of(attributes), request.constant(kFrequencies)));
 }
 

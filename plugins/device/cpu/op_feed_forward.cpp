@@ -108,8 +108,8 @@ std::unique_ptr<kvp_plan> prepare(Device& device, const Request& request) {
     const auto& attributes = request.attributes<kvp_feed_forward_attributes>();
     const bool exact = attributes.exact_f32 != 0;
     return std::make_unique<FeedForward>(Norm(request.constant(kNorm), attributes.epsilon),
-                                         LinearWeights(request, kFirstWeight, kDown, exact, device.pool),
-                                         LinearWeights(request, kDown, kConstants, exact, device.pool));
+                                         LinearWeights(request, kFirstWeight, kDown, exact, device),
+                                         LinearWeights(request, kDown, kConstants, exact, device));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ uint64_t check(const Device&, const Request& request) {
 
 std::unique_ptr<kvp_plan> prepare(Device& device, const Request& request) {
     const auto& attributes = request.attributes<kvp_linear_attributes>();
-    LinearWeights weights(request, 0, request.n_constants(), attributes.exact_f32 != 0, device.pool);
+    LinearWeights weights(request, 0, request.n_constants(), attributes.exact_f32 != 0, device);
     return std::make_unique<Linear>(std::move(weights), attributes.accumulate != 0);
 }
 

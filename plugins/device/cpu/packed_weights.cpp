@@ -60,9 +60,10 @@ uint64_t packed_bytes(PanelFormat format, int64_t rows, int64_t width) {
     return static_cast<uint64_t>((rows + kPanelRows - 1) / kPanelRows * panel_bytes_of(format, width));
 }
 
-PackedWeights pack(const Weights& weights, PanelFormat format, ThreadPool& pool) {
+PackedWeights pack(const Weights& weights, PanelFormat format, Device& device) {
+    ThreadPool& pool = device.pool;
     PackedWeights packed{format, weights.rows, weights.columns, panel_bytes_of(format, weights.columns),
-                         allocate(packed_bytes(format, weights.rows, weights.columns))};
+                         device.weights.allocate(packed_bytes(format, weights.rows, weights.columns))};
     std::vector<float> decoded(static_cast<size_t>(weights.columns) * pool.n_threads());
     pool.run_ranges(packed.n_panels(), 1, [&](int64_t begin, int64_t end, uint32_t worker) {
         float* line = decoded.data() + static_cast<int64_t>(worker) * weights.columns;

@@ -8,8 +8,9 @@
 // place, so that a product reads its weights as one run of memory.
 #pragma once
 
-#include "memory.h"
-#include "thread_pool.h"
+#include <memory>
+
+#include "device.h"
 #include "weights.h"
 
 namespace kvplane::cpu {
@@ -19,7 +20,7 @@ struct PackedWeights {
     int64_t rows;
     int64_t width;
     int64_t panel_bytes;
-    Memory memory;
+    std::shared_ptr<uint8_t> memory;
 
     int64_t n_panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
 };
@@ -27,6 +28,6 @@ struct PackedWeights {
 uint64_t packed_bytes(PanelFormat format, int64_t rows, int64_t width);
 
 // `format` is the weights' own, or F32, which takes any.
-PackedWeights pack(const Weights& weights, PanelFormat format, ThreadPool& pool);
+PackedWeights pack(const Weights& weights, PanelFormat format, Device& device);
 
 }  // namespace kvplane::cpu

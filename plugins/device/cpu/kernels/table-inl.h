@@ -7,6 +7,7 @@
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
 #include "kernels/prefill_f32-inl.h"
+#include "kernels/quantise-inl.h"
 #include "kernels/select-inl.h"
 #include "kernels/widen-inl.h"
 
