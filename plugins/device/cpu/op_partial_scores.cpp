@@ -96,7 +96,7 @@ private:
                 }
                 rows[i] = reinterpret_cast<const uint8_t*>(wide);
             }
-            kernels.score_rows(type, queries, n_, group_, {rows, here, 0, nullptr, 0}, n_, raw + at, a_.n_tokens);
+            kernels.score_rows(type, queries, n_, group_, {rows, here, 0, nullptr}, n_, raw + at, a_.n_tokens);
             if (a_.type == KVP_TYPE_I8) {
                 const float* steps = reinterpret_cast<const float*>(a_.scales) + head * keys_.capacity + at;
                 for (int64_t i = 0; i < group_; ++i) kernels.scale_by(raw + i * a_.n_tokens + at, steps, here);

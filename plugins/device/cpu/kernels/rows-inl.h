@@ -7,15 +7,22 @@ HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
-// Asks for what the next block has: half a row of it for each row of this one.
+// Asks for two rows of the next block when four of this one begin.
 HWY_INLINE void prefetch_next(const Rows& rows, int64_t row) {
-    if (row >= 2 * rows.n_next) return;
-    const int64_t half = rows.next_bytes / 2;
-    const uint8_t* begin = rows.next[row / 2] + (row % 2) * half;
-    for (int64_t at = 0; at < half; at += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(begin + at), _MM_HINT_T0);
+    if (rows.next == nullptr) return;
+    for (int64_t i = row / 2; i < row / 2 + 2; ++i) {
+        const auto* begin = reinterpret_cast<const char*>(rows.next[i]);
+        _mm_prefetch(begin, _MM_HINT_T0);
+        _mm_prefetch(begin + 64, _MM_HINT_T0);
+        for (int64_t at = 128; at < rows.next_bytes; at += 64) _mm_prefetch(begin + at, _MM_HINT_T0);
     }
 }
+
+// A width that the compiler knows, for the head sizes that most models have.
+template <int64_t kValue>
+struct Width {
+    constexpr operator int64_t() const { return kValue; }
+};
 
 template <typename T>
 HWY_INLINE const T* row_at(const Rows& rows, int64_t row) {
