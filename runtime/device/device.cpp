@@ -10,6 +10,23 @@ namespace kvplane {
 namespace {
 constexpr uint64_t wait_forever_ns = 600'000'000'000;  // ten minutes: a device that is silent for longer is lost
 constexpr uint64_t memory_alignment = 64;
+
+// A kvp_op_request with the array that it points to.
+struct OpRequest {
+    OpRequest(std::string_view op, const void* attributes, std::span<const Tensor* const> tensors, int64_t max_rows) {
+        for (const Tensor* tensor : tensors) constants.push_back(tensor->abi());
+        abi.head.struct_size = sizeof(abi);
+        abi.op = {op.data(), op.size()};
+        abi.attributes = attributes;
+        abi.constants = constants.data();
+        abi.n_constants = static_cast<uint32_t>(constants.size());
+        abi.max_rows = max_rows;
+    }
+    OpRequest(const OpRequest&) = delete;
+
+    kvp_op_request abi{};
+    std::vector<const kvp_tensor*> constants;
+};
 }  // namespace
 
 Buffer::Buffer(Device& device, uint64_t bytes, std::string_view what) : device_(&device), bytes_(bytes) {
@@ -75,26 +92,31 @@ void Device::check(kvp_status status, std::string_view doing) {
     throw Error(kind, "the device plugin failed at " + std::string(doing) + ": " + explain_(status));
 }
 
+kvp_status Device::op_support(const kvp_op_request& request, kvp_op_answer& answer) {
+    answer = {};
+    answer.head.struct_size = sizeof(answer);
+    const kvp_status status = table_->op_support(object_, &request, &answer);
+    answer.reason[sizeof(answer.reason) - 1] = '\0';
+    return status;
+}
+
+bool Device::supports(std::string_view op, const void* attributes, std::span<const Tensor* const> constants,
+                      int64_t max_rows) {
+    const OpRequest request(op, attributes, constants, max_rows);
+    kvp_op_answer answer;
+    return op_support(request.abi, answer) == KVP_OK;
+}
+
 Plan Device::prepare(std::string_view op, const void* attributes, std::span<const Tensor* const> constants,
                      int64_t max_rows) {
-    std::vector<const kvp_tensor*> raw;
-    for (const Tensor* tensor : constants) raw.push_back(tensor->abi());
-    kvp_op_request request{};
-    request.head.struct_size = sizeof(request);
-    request.op = {op.data(), op.size()};
-    request.attributes = attributes;
-    request.constants = raw.data();
-    request.n_constants = static_cast<uint32_t>(raw.size());
-    request.max_rows = max_rows;
-    kvp_op_answer answer{};
-    answer.head.struct_size = sizeof(answer);
-    if (table_->op_support(object_, &request, &answer) != KVP_OK) {
-        answer.reason[sizeof(answer.reason) - 1] = '\0';
+    const OpRequest request(op, attributes, constants, max_rows);
+    kvp_op_answer answer;
+    if (op_support(request.abi, answer) != KVP_OK) {
         throw Error(ErrorKind::plugin,
                     "device " + name() + " cannot run " + std::string(op) + ": " + std::string(answer.reason));
     }
     kvp_plan* plan = nullptr;
-    check(table_->op_prepare(object_, &request, &plan), "preparing " + std::string(op));
+    check(table_->op_prepare(object_, &request.abi, &plan), "preparing " + std::string(op));
     return Plan(table_, plan);
 }
 

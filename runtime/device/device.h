@@ -69,6 +69,9 @@ public:
     kvp_device_object* object() const { return object_; }
     kvp_queue* queue() const { return queue_; }
 
+    // Whether the device has this op for these constants.
+    bool supports(std::string_view op, const void* attributes, std::span<const Tensor* const> constants,
+                  int64_t max_rows);
     Plan prepare(std::string_view op, const void* attributes = nullptr, std::span<const Tensor* const> constants = {},
                  int64_t max_rows = 0);
     void enqueue(const Plan& plan, std::span<const Tensor* const> operands, const void* arguments = nullptr);
@@ -86,6 +89,7 @@ public:
 
 private:
     friend class Buffer;
+    kvp_status op_support(const kvp_op_request& request, kvp_op_answer& answer);
     static std::string text(kvp_str value) { return std::string(value.data, value.n_bytes); }
 
     const kvp_device* table_;

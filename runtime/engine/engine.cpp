@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/aux_file.h"
+#include "graph/fusion.h"
 #include "memory/host_memory.h"
 #include "observe/log.h"
 
@@ -73,9 +74,11 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
                            " that the model was made for");
     }
     strategy_id_ = plugins.kv->id();
-    device_ = std::make_unique<Device>(&plugins.device->kind<kvp_device>(), 0, explain_by(plugins.device));
+    const kvp_device* table = &plugins.device->kind<kvp_device>();
+    if (limits.profile != nullptr) table = limits.profile->wrap(table);
+    device_ = std::make_unique<Device>(table, 0, explain_by(plugins.device));
     graph_ = build_graph(model, {pipeline.boolean("device.exact_f32")});
-    program_ = std::make_unique<Program>(*device_, graph_, pipeline.integer("schedule.chunk_tokens"), head_rows);
+    weights_ = std::make_unique<Weights>(*device_, graph_);
     transfers_ =
         std::make_unique<Transfers>(&plugins.transfer->kind<kvp_transfer>(), *device_, explain_by(plugins.transfer));
 
@@ -86,11 +89,17 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     setting.context = static_cast<uint32_t>(context_);
     setting.in_place = in_place;
     setting.layout = layout;
-    strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model,
-                                           *program_, setting);
+    strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model, graph_,
+                                           *weights_, setting);
     if (const auto aux = pipeline.path("kv.aux"); !aux.empty()) {
         strategy_->aux_load(read_aux_file(aux, strategy_id_, setting.fingerprint));
     }
+
+    constexpr uint64_t between =
+        KVP_EVIDENCE_NORMED_INPUT | KVP_EVIDENCE_QUERY_BEFORE_ROPE | KVP_EVIDENCE_KEY_BEFORE_ROPE;
+    const int64_t max_rows = pipeline.integer("schedule.chunk_tokens");
+    fuse(graph_, *device_, *weights_, {(strategy_->evidence() & between) != 0, max_rows});
+    program_ = std::make_unique<Program>(*device_, graph_, *weights_, max_rows, head_rows);
 
     const uint64_t most_pages =
         uint64_t{layout.pages(static_cast<uint64_t>(context_))} * layout.layers * static_cast<uint64_t>(max_sequences_);

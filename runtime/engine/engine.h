@@ -13,6 +13,7 @@
 
 #include "config/pipeline.h"
 #include "engine/components.h"
+#include "engine/op_profile.h"
 #include "engine/statistics.h"
 #include "engine/step_runner.h"
 #include "engine/strategy.h"
@@ -45,7 +46,8 @@ struct TierReport {
 // What the caller knows better than the pipeline; 0: the pipeline's word.
 struct EngineLimits {
     int64_t max_sequences = 0;
-    int64_t context = 0;  // raised to this if the model's own is less, since the caller means to go there
+    int64_t context = 0;           // raised to this if the model's own is less, since the caller means to go there
+    OpProfile* profile = nullptr;  // gets every op that runs; outlives the engine
 };
 
 class Engine {
@@ -131,6 +133,7 @@ private:
     std::string strategy_id_;
     std::unique_ptr<Device> device_;
     Graph graph_;
+    std::unique_ptr<Weights> weights_;
     std::unique_ptr<Program> program_;
     std::unique_ptr<Transfers> transfers_;
     std::unique_ptr<Strategy> strategy_;

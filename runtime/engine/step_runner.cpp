@@ -42,10 +42,12 @@ void StepRunner::begin(const Step& step, std::span<const Sequence> sequences) {
     meter_bytes_ = 0;
     meter_seconds_ = 0;
     selections_.clear();
-    parts_.clear();
+    selected_segments_.clear();
+    parts_.resize(step.parts.size());
+    items_.resize(step.parts.size());
     for (size_t i = 0; i < step.parts.size(); ++i) {
         const StepPart& part = step.parts[i];
-        CachedPart& made = parts_.emplace_back();
+        CachedPart& made = parts_[i];
         made.cache = sequences[i].cache;
         made.abi.head.struct_size = sizeof(made.abi);
         made.abi.id = sequences[i].id;
@@ -138,26 +140,8 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
     for (uint32_t layer = 0; layer < n_layers_; ++layer) {
         program_.run(layer, Program::Stage::input, n_rows_);
         strategy_.layer_begin(layer, seen);
-        program_.run(layer, Program::Stage::project, n_rows_);
-        if (query_before_rope_.address() != 0 || key_before_rope_.address() != 0) {
-            std::vector<kvp_copy_region> copies;
-            const auto keep = [&](const Tensor& from, const Tensor& to) {
-                copies.push_back(
-                    {from.address(), to.address(), static_cast<uint64_t>(n_rows_ * from.columns()) * sizeof(float)});
-            };
-            if (query_before_rope_.address() != 0) keep(query_, raw_query_);
-            if (key_before_rope_.address() != 0) keep(key_, raw_key_);
-            device_.copy(copies);
-        }
-        program_.run(layer, Program::Stage::rotate, n_rows_);
-        if (observe_) {
-            std::vector<float> query(static_cast<size_t>(n_rows_ * query_.columns()));
-            std::vector<float> key(static_cast<size_t>(n_rows_ * key_.columns()));
-            device_.download(query.data(), query_.address(), query.size() * sizeof(float));
-            device_.download(key.data(), key_.address(), key.size() * sizeof(float));
-            observe_(layer, query.data(), key.data(), n_rows_);
-        }
-        write_rows(layer);
+        project(layer);
+        if (observe_) show_to_observer(layer);
         strategy_.on_write(layer, seen);
         strategy_.attn_plan(layer, seen);
         attend(layer);
@@ -195,21 +179,46 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
     store_.verify();
 }
 
-void StepRunner::write_rows(uint32_t layer) {
-    std::vector<kvp_rows> rows(parts_.size());
-    std::vector<kvp_kv_write_item> items(parts_.size());
-    std::vector<const kvp_kv_write_item*> pointers(parts_.size());
+// Queries, keys and values of the step's rows, the latter two in the cache.
+void StepRunner::project(uint32_t layer) {
+    write_pointers_.clear();
     for (size_t i = 0; i < parts_.size(); ++i) {
         const CachedPart& part = parts_[i];
         store_.begin_write(*part.cache, layer, part.abi.n_rows);
-        rows[i] = store_.rows(*part.cache, layer);
-        items[i] = {KVP_HEAD(kvp_kv_write_item), &rows[i], part.abi.row_begin, part.abi.n_rows, part.abi.n_cached};
-        pointers[i] = &items[i];
+        Items& made = items_[i];
+        made.rows = store_.rows(*part.cache, layer);
+        made.write = {KVP_HEAD(kvp_kv_write_item), &made.rows, part.abi.row_begin, part.abi.n_rows, part.abi.n_cached};
+        write_pointers_.push_back(&made.write);
     }
-    const kvp_kv_write_arguments arguments = {KVP_HEAD(kvp_kv_write_arguments), pointers.data(),
-                                              static_cast<uint32_t>(items.size()), 0};
+    const kvp_kv_write_arguments arguments = {KVP_HEAD(kvp_kv_write_arguments), write_pointers_.data(),
+                                              static_cast<uint32_t>(write_pointers_.size()), 0};
+    if (program_.has(layer, Program::Stage::attention_input)) {
+        program_.run(layer, Program::Stage::attention_input, n_rows_, &arguments);
+        return;
+    }
+    program_.run(layer, Program::Stage::project, n_rows_);
+    keep_before_rope();
+    program_.run(layer, Program::Stage::rotate, n_rows_);
     const Tensor* operands[] = {&key_, &value_};
     device_.enqueue(kv_write_, operands, &arguments);
+}
+
+void StepRunner::keep_before_rope() {
+    const auto keep = [&](const Tensor& from, const Tensor& to) {
+        const kvp_copy_region region{from.address(), to.address(),
+                                     static_cast<uint64_t>(n_rows_ * from.columns()) * sizeof(float)};
+        device_.copy({&region, 1});
+    };
+    if (query_before_rope_.address() != 0) keep(query_, raw_query_);
+    if (key_before_rope_.address() != 0) keep(key_, raw_key_);
+}
+
+void StepRunner::show_to_observer(uint32_t layer) {
+    std::vector<float> query(static_cast<size_t>(n_rows_ * query_.columns()));
+    std::vector<float> key(static_cast<size_t>(n_rows_ * key_.columns()));
+    device_.download(query.data(), query_.address(), query.size() * sizeof(float));
+    device_.download(key.data(), key_.address(), key.size() * sizeof(float));
+    observe_(layer, query.data(), key.data(), n_rows_);
 }
 
 void StepRunner::attend_items(std::span<const kvp_attention_item* const> items) {
@@ -220,21 +229,20 @@ void StepRunner::attend_items(std::span<const kvp_attention_item* const> items) 
 }
 
 void StepRunner::attend(uint32_t layer) {
-    std::vector<kvp_rows> rows(parts_.size());
-    std::vector<std::vector<const kvp_segment*>> segments(parts_.size());
-    std::vector<kvp_attention_item> items(parts_.size());
-    std::vector<const kvp_attention_item*> pointers;
+    attention_pointers_.clear();
     for (size_t i = 0; i < parts_.size(); ++i) {
         CachedPart& part = parts_[i];
+        Items& items = items_[i];
         if (part.abi.phase == KVP_PHASE_DECODE) {
-            selections_.push_back({i, layer, part.segments});
+            selections_.push_back({i, layer, selected_segments_.size(), part.segments.size()});
+            selected_segments_.insert(selected_segments_.end(), part.segments.begin(), part.segments.end());
             if (recall_meter_.is_due(number_)) measure_recall(part, layer);
         }
         const auto item = [&](std::span<const kvp_segment* const> read, bool merge) {
-            rows[i] = store_.rows(*part.cache, layer);
+            items.rows = store_.rows(*part.cache, layer);
             kvp_attention_item made{};
             made.head.struct_size = sizeof(made);
-            made.rows = &rows[i];
+            made.rows = &items.rows;
             made.row_begin = part.abi.row_begin;
             made.n_rows = part.abi.n_rows;
             made.token_begin = part.abi.n_cached;
@@ -251,12 +259,13 @@ void StepRunner::attend(uint32_t layer) {
                             attend_items({&pointer, 1});
                         });
         } else {
-            for (const kvp_segment& segment : part.segments) segments[i].push_back(&segment);
-            items[i] = item(segments[i], false);
-            pointers.push_back(&items[i]);
+            items.segments.clear();
+            for (const kvp_segment& segment : part.segments) items.segments.push_back(&segment);
+            items.attention = item(items.segments, false);
+            attention_pointers_.push_back(&items.attention);
         }
     }
-    if (!pointers.empty()) attend_items(pointers);
+    if (!attention_pointers_.empty()) attend_items(attention_pointers_);
 }
 
 void StepRunner::measure_recall(const CachedPart& part, uint32_t layer) {
@@ -280,7 +289,8 @@ void StepRunner::count_selections() {
         const CachedPart& part = parts_[selection.part];
         const bool counts_here = !selects || selection.layer >= strategy_.dense_layers();
         double rows = 0;
-        for (const kvp_segment& segment : selection.segments) {
+        for (const kvp_segment& segment :
+             std::span(selected_segments_).subspan(selection.first_segment, selection.n_segments)) {
             if (segment.form == KVP_SEGMENT_RANGE) {
                 rows += static_cast<double>(std::min(segment.end, part.abi.n_cached) - segment.begin);
             } else if (segment.form != KVP_SEGMENT_VIRTUAL) {
@@ -303,22 +313,21 @@ void StepRunner::make_logits(std::span<const int64_t> rows,
                              const std::function<void(int64_t row, std::span<float> logits)>& on_logits) {
     const Graph& graph = program_.graph();
     const auto row_bytes = static_cast<uint64_t>(graph.values[graph.head_input].width) * sizeof(float);
-    std::vector<float> copy;
     for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(program_.head_rows())) {
         const size_t n = std::min(rows.size() - first, static_cast<size_t>(program_.head_rows()));
-        std::vector<kvp_copy_region> regions;
+        head_copies_.clear();
         for (size_t i = 0; i < n; ++i) {
-            regions.push_back({program_.value(graph.residual, 1, rows[first + i]).address(),
-                               program_.value(graph.head_input, 1, static_cast<int64_t>(i)).address(), row_bytes});
+            head_copies_.push_back({program_.value(graph.residual, 1, rows[first + i]).address(),
+                                    program_.value(graph.head_input, 1, static_cast<int64_t>(i)).address(), row_bytes});
         }
-        device_.copy(regions);
+        device_.copy(head_copies_);
         program_.run_head(static_cast<int64_t>(n));
         const kvp_address logits = program_.value(graph.logits, static_cast<int64_t>(n)).address();
         float* values = reinterpret_cast<float*>(logits);
         if (!device_.reads_host_memory()) {
-            copy.resize(n * vocabulary_);
-            device_.download(copy.data(), logits, copy.size() * sizeof(float));
-            values = copy.data();
+            logits_.resize(n * vocabulary_);
+            device_.download(logits_.data(), logits, logits_.size() * sizeof(float));
+            values = logits_.data();
         }
         for (size_t i = 0; i < n; ++i) on_logits(rows[first + i], {values + i * vocabulary_, vocabulary_});
     }

@@ -43,13 +43,23 @@ private:
     struct Selection {
         size_t part;
         uint32_t layer;
-        std::vector<kvp_segment> segments;
+        size_t first_segment;  // in selected_segments_
+        size_t n_segments;
+    };
+    // What the ops of a layer are told of one sequence.
+    struct Items {
+        kvp_rows rows;
+        kvp_kv_write_item write;
+        kvp_attention_item attention;
+        std::vector<const kvp_segment*> segments;
     };
 
     void begin(const Step& step, std::span<const Sequence> sequences);
     void make_room_in_pools();
     kvp_kv_evidence evidence() const;
-    void write_rows(uint32_t layer);
+    void project(uint32_t layer);
+    void keep_before_rope();
+    void show_to_observer(uint32_t layer);
     void attend(uint32_t layer);
     void attend_items(std::span<const kvp_attention_item* const> items);
     void count_selections();
@@ -75,11 +85,17 @@ private:
     Statistics statistics_;
     RecallMeter recall_meter_;
 
-    // Of the step at hand.
+    // Of the step at hand; vectors keep their memory from step to step.
     uint64_t number_ = 0;
     int64_t n_rows_ = 0;
     std::vector<CachedPart> parts_;
+    std::vector<Items> items_;  // go with parts_
+    std::vector<const kvp_kv_write_item*> write_pointers_;
+    std::vector<const kvp_attention_item*> attention_pointers_;
     std::vector<Selection> selections_;
+    std::vector<kvp_segment> selected_segments_;
+    std::vector<kvp_copy_region> head_copies_;
+    std::vector<float> logits_;  // of a device whose memory the host does not read
     uint64_t meter_bytes_ = 0;
     double meter_seconds_ = 0;
     Tensor normed_, residual_, query_, key_, value_, attended_, lse_, positions_, raw_query_, raw_key_;

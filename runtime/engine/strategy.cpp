@@ -139,8 +139,8 @@ struct StrategyServices {
     }
 };
 
-Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model, const Program& program,
-                   const Setting& setting)
+Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model, const Graph& graph,
+                   const Weights& weights, const Setting& setting)
     : table_(table), explain_(std::move(explain)), device_(device) {
     core_.head.struct_size = sizeof(core_);
     core_.object = reinterpret_cast<kvp_kv_core_object*>(this);
@@ -157,7 +157,6 @@ Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const M
     core_.visit = StrategyServices::visit;
 
     const ModelShape& shape = model.shape();
-    const Graph& graph = program.graph();
     architecture_ = shape.architecture;
     kvp_kv_model& described = described_;
     described.head.struct_size = sizeof(described);
@@ -177,16 +176,17 @@ Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const M
     described.rope_style = shape.rope.interleaved ? uint32_t{KVP_ROPE_INTERLEAVED} : uint32_t{KVP_ROPE_HALVES};
     described.rope_dimensions = shape.rope.dimensions;
     described.rope_magnitude = shape.rope.magnitude;
-    described.rope_frequencies = program.constant(graph.rope_frequencies).abi();
+    described.rope_frequencies = weights[graph.rope_frequencies].abi();
     check(table_->create(&core_, &described, &instance_, &needs_), "create");
 
     for (uint32_t layer = 0; table_->weights_ready != nullptr && layer < shape.layers; ++layer) {
-        kvp_kv_weights weights{};
-        weights.head.struct_size = sizeof(weights);
-        weights.attention_norm = program.constant(graph.layers[layer].attention_norm).abi();
-        weights.query = program.constant(graph.layers[layer].query_weight).abi();
-        weights.key = program.constant(graph.layers[layer].key_weight).abi();
-        check(table_->weights_ready(instance_, layer, &weights), "weights_ready");
+        const LayerGraph& ids = graph.layers[layer];
+        kvp_kv_weights ready{};
+        ready.head.struct_size = sizeof(ready);
+        ready.attention_norm = weights[ids.attention_norm].abi();
+        ready.query = weights[ids.query_weight].abi();
+        ready.key = weights[ids.key_weight].abi();
+        check(table_->weights_ready(instance_, layer, &ready), "weights_ready");
     }
 }
 

@@ -9,7 +9,8 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "graph/program.h"
+#include "graph/graph.h"
+#include "graph/weights.h"
 #include "kvplane/kv.h"
 #include "memory/kv_store.h"
 #include "memory/scratch.h"
@@ -33,8 +34,8 @@ public:
         PageLayout layout;
     };
 
-    Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model, const Program& program,
-             const Setting& setting);
+    Strategy(const kvp_kv* table, Explain explain, Device& device, const Model& model, const Graph& graph,
+             const Weights& weights, const Setting& setting);
     ~Strategy();
     Strategy(const Strategy&) = delete;
     Strategy& operator=(const Strategy&) = delete;

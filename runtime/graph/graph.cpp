@@ -4,6 +4,18 @@
 
 namespace kvplane {
 
+const void* pointer_to(const Attributes& attributes) {
+    return std::visit(
+        [](const auto& value) -> const void* {
+            if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
+                return nullptr;
+            } else {
+                return &value;
+            }
+        },
+        attributes);
+}
+
 ValueId Graph::add_value(std::string name, int64_t width, Tensor::Element element) {
     values.push_back({std::move(name), width, element});
     return static_cast<ValueId>(values.size() - 1);

@@ -24,7 +24,11 @@ struct Value {
     Tensor::Element element;
 };
 
-using Attributes = std::variant<std::monostate, kvp_norm_attributes, kvp_linear_attributes, kvp_rope_attributes>;
+using Attributes = std::variant<std::monostate, kvp_norm_attributes, kvp_linear_attributes, kvp_rope_attributes,
+                                kvp_attention_input_attributes, kvp_feed_forward_attributes>;
+
+// What the device is given; NULL for an op without attributes.
+const void* pointer_to(const Attributes& attributes);
 
 struct Node {
     std::string op;  // an id of ops.h
@@ -34,9 +38,11 @@ struct Node {
 };
 
 struct LayerGraph {
-    std::vector<Node> input;         // residual -> normed
-    std::vector<Node> project;       // normed -> query, key, value
-    std::vector<Node> rotate;        // query, key in place
+    std::vector<Node> input;    // residual -> normed
+    std::vector<Node> project;  // normed -> query, key, value
+    std::vector<Node> rotate;   // query, key in place
+    // These three and the writing of key and value in one op, where the device has it (fusion.h); else empty.
+    std::vector<Node> attention_input;
     std::vector<Node> output;        // attention -> residual
     std::vector<Node> feed_forward;  // residual -> residual
     ConstantId attention_norm;

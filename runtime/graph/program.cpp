@@ -4,26 +4,14 @@ namespace kvplane {
 
 namespace {
 
-const void* pointer_to(const Attributes& attributes) {
-    return std::visit(
-        [](const auto& value) -> const void* {
-            if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
-                return nullptr;
-            } else {
-                return &value;
-            }
-        },
-        attributes);
-}
-
 uint64_t element_bytes(Tensor::Element element) {
     return element == Tensor::Element::f32 || element == Tensor::Element::i32 ? 4 : 2;
 }
 
 }  // namespace
 
-Program::Program(Device& device, const Graph& graph, int64_t max_rows, int64_t head_rows)
-    : device_(device), graph_(graph), weights_(device, graph), max_rows_(max_rows), head_rows_(head_rows) {
+Program::Program(Device& device, const Graph& graph, const Weights& weights, int64_t max_rows, int64_t head_rows)
+    : device_(device), graph_(graph), weights_(weights), max_rows_(max_rows), head_rows_(head_rows) {
     bool is_head_value = false;  // values from head_input on are the head's
     for (ValueId id = 0; id < graph.values.size(); ++id) {
         is_head_value = is_head_value || id == graph.head_input;
@@ -35,8 +23,8 @@ Program::Program(Device& device, const Graph& graph, int64_t max_rows, int64_t h
     embed_ = prepare(graph.embed, max_rows);
     for (const LayerGraph& layer : graph.layers) {
         Layer made;
-        const std::vector<Node>* stages[] = {&layer.input, &layer.project, &layer.rotate, &layer.output,
-                                             &layer.feed_forward};
+        const std::vector<Node>* stages[] = {&layer.input,           &layer.project, &layer.rotate,
+                                             &layer.attention_input, &layer.output,  &layer.feed_forward};
         for (size_t i = 0; i < std::size(stages); ++i) made.stages[i] = prepare(*stages[i], max_rows);
         layers_.push_back(std::move(made));
     }
@@ -46,9 +34,8 @@ Program::Program(Device& device, const Graph& graph, int64_t max_rows, int64_t h
 std::vector<Program::Step> Program::prepare(const std::vector<Node>& nodes, int64_t max_rows) {
     std::vector<Step> steps;
     for (const Node& node : nodes) {
-        std::vector<const Tensor*> constants;
-        for (ConstantId id : node.constants) constants.push_back(&weights_[id]);
-        steps.push_back({device_.prepare(node.op, pointer_to(node.attributes), constants, max_rows), node.operands});
+        Plan plan = device_.prepare(node.op, pointer_to(node.attributes), weights_.of(node), max_rows);
+        steps.push_back({std::move(plan), node.operands});
     }
     return steps;
 }
@@ -62,7 +49,7 @@ Tensor Program::value(ValueId id, int64_t n_rows, int64_t row) const {
     return Tensor::matrix(value.element, max_rows_, value.width, address).rows(row, n_rows);
 }
 
-void Program::run(const std::vector<Step>& steps, int64_t n_rows) {
+void Program::run(const std::vector<Step>& steps, int64_t n_rows, const void* arguments) {
     Tensor operands[8];
     const Tensor* pointers[8];
     for (const Step& step : steps) {
@@ -70,7 +57,7 @@ void Program::run(const std::vector<Step>& steps, int64_t n_rows) {
             operands[i] = value(step.operands[i], n_rows);
             pointers[i] = &operands[i];
         }
-        device_.enqueue(step.plan, {pointers, step.operands.size()});
+        device_.enqueue(step.plan, {pointers, step.operands.size()}, arguments);
     }
 }
 
@@ -78,8 +65,8 @@ void Program::run_embed(int64_t n_rows) {
     run(embed_, n_rows);
 }
 
-void Program::run(uint32_t layer, Stage stage, int64_t n_rows) {
-    run(layers_[layer].stages[static_cast<size_t>(stage)], n_rows);
+void Program::run(uint32_t layer, Stage stage, int64_t n_rows, const void* arguments) {
+    run(layers_[layer].stages[static_cast<size_t>(stage)], n_rows, arguments);
 }
 
 void Program::run_head(int64_t n_rows) {

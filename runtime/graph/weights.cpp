@@ -40,4 +40,10 @@ Weights::Weights(Device& device, const Graph& graph) {
     }
 }
 
+std::vector<const Tensor*> Weights::of(const Node& node) const {
+    std::vector<const Tensor*> found;
+    for (ConstantId id : node.constants) found.push_back(&tensors_[id]);
+    return found;
+}
+
 }  // namespace kvplane

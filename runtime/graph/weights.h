@@ -13,6 +13,7 @@ public:
     Weights(Device& device, const Graph& graph);
 
     const Tensor& operator[](ConstantId id) const { return tensors_[id]; }
+    std::vector<const Tensor*> of(const Node& node) const;
 
 private:
     std::vector<Tensor> tensors_;

@@ -1,5 +1,6 @@
 // Speed of the cpu plugin's ops on the shapes of SmolLM2-135M: width 576, 9 / 3 heads of 64, feed-forward 1536, 30
-// layers, vocabulary 49152. KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
+// layers, vocabulary 49152; K-quants, which come in blocks of 256, on width 768 and feed-forward 2048.
+// KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -25,28 +26,32 @@ void linear(benchmark::State& state, const std::string& format, std::vector<int6
     const int64_t rows = state.range(0);
     const auto attributes = structure<kvp_linear_attributes>();
     std::vector<RandomWeights> weights;
-    std::vector<DeviceHarness::Plan> plans;
+    std::vector<Tensor> tensors;
+    std::vector<const kvp_tensor*> constants;
     double bytes = 0;
+    for (const int64_t output : outputs) {
+        weights.push_back(random_weights(format, output, width, 1));
+        bytes += static_cast<double>(weights.back().bytes.size()) * copies;
+    }
+    for (const RandomWeights& weight : weights) tensors.push_back(weight.tensor());
+    for (const Tensor& tensor : tensors) constants.push_back(tensor.get());
+    std::vector<DeviceHarness::Plan> plans;  // each packs a copy of its own
     double operations = 0;
     for (int copy = 0; copy < copies; ++copy) {
-        std::vector<Tensor> tensors;
-        std::vector<const kvp_tensor*> constants;
-        for (const int64_t output : outputs) {
-            weights.push_back(random_weights(format, output, width, 1));
-            tensors.push_back(weights.back().tensor());
-            bytes += static_cast<double>(weights.back().bytes.size());
-            operations += 2.0 * static_cast<double>(output * width * rows);
-        }
-        for (const Tensor& tensor : tensors) constants.push_back(tensor.get());
         plans.push_back(harness().prepare("kvp.linear/1", &attributes, constants));
-        weights.clear();
+        for (const int64_t output : outputs) operations += 2.0 * static_cast<double>(output * width * rows);
     }
     const auto x = random_floats(static_cast<size_t>(rows * width), 2);
-    std::vector<std::vector<float>> out;
+    struct alignas(64) Line {  // as device memory is: a store that straddles two lines costs twice
+        float values[16];
+    };
+    std::vector<std::vector<Line>> out;
     std::vector<Tensor> operands;
     operands.push_back(Tensor::f32(x, {rows, width}));
-    for (const int64_t output : outputs) out.emplace_back(static_cast<size_t>(rows * output));
-    for (size_t i = 0; i < outputs.size(); ++i) operands.push_back(Tensor::f32(out[i], {rows, outputs[i]}));
+    for (const int64_t output : outputs) out.emplace_back(static_cast<size_t>((rows * output + 15) / 16));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        operands.emplace_back(out[i].data(), std::vector<int64_t>{rows, outputs[i]}, DLDataType{kDLFloat, 32, 1});
+    }
     std::vector<const kvp_tensor*> pointers;
     for (const Tensor& operand : operands) pointers.push_back(operand.get());
     for (auto _ : state) {
@@ -131,22 +136,24 @@ void attention(benchmark::State& state) {
                                                  benchmark::Counter::kIsRate);
 }
 
+// The partial keys of one layer after another, as many as to leave the caches.
 void partial_scores(benchmark::State& state) {
-    constexpr int64_t kTokens = 8192;
-    auto keys = std::vector<uint8_t>(3 * kTokens * 32, 0x21);
-    auto scales = random_floats(3 * kTokens, 4);
-    auto projection = random_floats(3 * 64 * 32, 5);
-    auto scores = std::vector<float>(3 * kTokens);
+    constexpr int kLayers = 28;
+    constexpr uint32_t kColumns = 48;
+    const int64_t n_tokens = state.range(0);
+    const auto layer_bytes = static_cast<size_t>(3 * n_tokens * kColumns);
+    auto keys = std::vector<uint8_t>(kLayers * layer_bytes, 0x21);
+    auto scales = random_floats(static_cast<size_t>(kLayers * 3 * n_tokens), 4);
+    auto projection = random_floats(3 * 64 * kColumns, 5);
+    auto scores = std::vector<float>(static_cast<size_t>(3 * n_tokens));
     const auto q = random_floats(576, 6);
     auto a = structure<kvp_partial_scores_arguments>();
     a.projection = address_of(projection);
-    a.keys = address_of(keys);
-    a.scales = address_of(scales);
     a.scores = address_of(scores);
-    a.capacity = a.scores_stride = kTokens;
-    a.n_tokens = kTokens;
+    a.capacity = a.scores_stride = static_cast<uint64_t>(n_tokens);
+    a.n_tokens = n_tokens;
     a.type = KVP_TYPE_I8;
-    a.n_columns = 32;
+    a.n_columns = kColumns;
     a.n_heads = 9;
     a.n_kv_heads = 3;
     a.head_size = 64;
@@ -154,7 +161,16 @@ void partial_scores(benchmark::State& state) {
     a.scale = 0.125f;
     const Tensor operand = Tensor::f32(q, {1, 576});
     const auto plan = harness().prepare("kvp.partial_scores/1");
-    for (auto _ : state) harness().run(plan, {operand}, &a);
+    for (auto _ : state) {
+        for (size_t layer = 0; layer < kLayers; ++layer) {
+            a.keys = reinterpret_cast<kvp_address>(keys.data() + layer * layer_bytes);
+            a.scales = reinterpret_cast<kvp_address>(scales.data() + layer * static_cast<size_t>(3 * n_tokens));
+            harness().run(plan, {operand}, &a);
+        }
+    }
+    state.counters["GB/s"] =
+        benchmark::Counter(static_cast<double>(kLayers * layer_bytes) * static_cast<double>(state.iterations()) / 1e9,
+                           benchmark::Counter::kIsRate);
 }
 
 void select_rows(benchmark::State& state) {
@@ -224,59 +240,28 @@ void small_ops(benchmark::State& state) {
     }
 }
 
-BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(16)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 30)
-    ->Arg(1)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, down_q4_1, "q4_1", {576}, 1536, 30)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, head_q8_0, "q8_0", {49152}, 576, 1)
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(64)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q4_0, "q4_0", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(512)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)
-    ->Arg(1)
-    ->Arg(128)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
+// Rows: one sequence, several decoded at once, a prompt.
+void decode_and_prefill(benchmark::internal::Benchmark* made) {
+    for (const int64_t rows : {1, 2, 4, 8, 16, 512}) made->Arg(rows);
+    made->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 300)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 500)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 90)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, down_q4_1, "q4_1", {576}, 1536, 180)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, head_q8_0, "q8_0", {49152}, 576, 4)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q4_0, "q4_0", {1536, 1536}, 576, 100)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q8_0, "q8_0", {1536, 1536}, 576, 50)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_f16, "f16", {1536, 1536}, 576, 30)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q4_k, "q4_k", {2048, 2048}, 768, 50)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q5_k, "q5_k", {2048, 2048}, 768, 40)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_q6_k, "q6_k", {2048, 2048}, 768, 30)->Apply(decode_and_prefill);
+// A Llama of 1.1 billion weights: 2048 wide, feed-forward 5632; a few of its 22 layers.
+BENCHMARK_CAPTURE(linear, gate_up_1b_q4_0, "q4_0", {5632, 5632}, 2048, 8)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_1b_f16, "f16", {5632, 5632}, 2048, 3)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, down_1b_f16, "f16", {2048}, 5632, 6)->Apply(decode_and_prefill);
+BENCHMARK_CAPTURE(linear, gate_up_1b_f32, "f32", {5632, 5632}, 2048, 2)->Apply(decode_and_prefill);
 BENCHMARK(attention)
     ->Args({1, 0})
     ->Args({1, 512})
@@ -286,7 +271,14 @@ BENCHMARK(attention)
     ->UseRealTime()
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK(partial_scores)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(partial_scores)
+    ->Arg(64)
+    ->Arg(512)
+    ->Arg(7680)
+    ->Arg(65536)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(select_rows)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(small_ops)->Arg(1)->Arg(512)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 

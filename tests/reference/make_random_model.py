@@ -7,14 +7,15 @@ python make_random_model.py OUT.gguf --tokenizer MODEL.gguf [--preset P] [--type
   --embedding-type, --output-type   default to --type
   --tokenizer    a GGUF file whose tokenizer is copied, cut or padded to the vocabulary
 Weights are normal with a spread of 0.03, norms are ones. Each run of weights is a window at a random place of one pool
-of 2^24 drawn values, so that a billion of them take seconds. Blocks of K-quants, which the package `gguf` does not
-make, are random bits: uniform quants, centred, with scales that give the same spread.
+of 2^24 drawn values, so that a billion of them take seconds. K-quants: random_k_blocks.py.
 Needs: pip install gguf numpy
 """
 import argparse
 
 import gguf
 import numpy as np
+
+from random_k_blocks import K_QUANTS, random_k_blocks
 
 Type = gguf.GGMLQuantizationType
 TYPES = {name: Type[name.upper()] for name in
@@ -29,39 +30,14 @@ PRESETS = {
 SPREAD, CHUNK, POOL = 0.03, 1 << 20, 1 << 24  # spread of the weights; values quantised at a time; values drawn
 
 
-def half_bytes(values):
-    return values.astype(np.float16).reshape(-1, 1).view(np.uint8)
-
-
-# Eight scales of 6 bits, then eight minima, in 12 bytes: 32 to 63, and each minimum equal to its scale.
-def packed_scales(random, blocks):
-    scale = random.integers(32, 64, (blocks, 8), dtype=np.uint8)
-    low, high = scale[:, :4], scale[:, 4:]
-    first = low | (high >> 4) << 6  # of scales and of minima
-    return np.hstack([first, first, (high & 15) | (high & 15) << 4])
-
-
-def random_k_blocks(random, kind, blocks):
-    bits = {Type.Q4_K: 4, Type.Q5_K: 5, Type.Q6_K: 6}[kind]
-    deviation = np.sqrt((4.0 ** bits - 1) / 12)  # of uniform integers
-    quants = np.frombuffer(random.bytes(blocks * 32 * bits), np.uint8).reshape(blocks, 32 * bits)
-    jitter = random.uniform(0.8, 1.2, blocks)
-    if kind == Type.Q6_K:  # low nibbles, high pairs, i8 scales of either sign, d
-        scales = random.integers(64, 128, (blocks, 16)) * random.choice([-1, 1], (blocks, 16))
-        d = half_bytes(SPREAD / deviation / 96 * jitter)
-        return np.hstack([quants, scales.astype(np.int8).view(np.uint8), d])
-    d = SPREAD / deviation / 48 * jitter  # d, dmin, scales, (high bits,) nibbles
-    return np.hstack([half_bytes(d), half_bytes(d * (2 ** bits - 1) / 2), packed_scales(random, blocks), quants])
-
-
 class Weights:
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
         self.pool = SPREAD * self.random.standard_normal(POOL + CHUNK, dtype=np.float32)
 
     def matrix(self, rows, columns, kind):
-        if kind in (Type.Q4_K, Type.Q5_K, Type.Q6_K):
-            return random_k_blocks(self.random, kind, rows * columns // 256).reshape(rows, -1)
+        if kind in K_QUANTS:
+            return random_k_blocks(self.random, kind, rows * columns // 256, SPREAD).reshape(rows, -1)
         parts = []
         rows_a_part = max(1, CHUNK // columns)
         for row in range(0, rows, rows_a_part):

@@ -16,10 +16,14 @@ import os
 import gguf
 import numpy as np
 
+from random_k_blocks import K_QUANTS, random_k_blocks
+
 F32, F16, BF16 = gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16, gguf.GGMLQuantizationType.BF16
 Q8_0, Q4_0, Q4_1 = gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_0, gguf.GGMLQuantizationType.Q4_1
+Q4_K, Q5_K, Q6_K = K_QUANTS
 
 MEDIUM = dict(layers=2, width=64, heads=4, kv_heads=2, head_size=16, ffn=64)
+LARGE = dict(layers=1, width=256, heads=4, kv_heads=1, head_size=64, ffn=256)  # K-quants: blocks of 256
 SMALL = dict(layers=2, width=32, heads=2, kv_heads=1, head_size=16, ffn=64)
 MODELS = {
     "tiny-mha-f32": dict(layers=2, width=64, heads=4, kv_heads=4, head_size=16, ffn=96, type=F32),
@@ -33,6 +37,9 @@ MODELS = {
     "tiny-q8_0": dict(MEDIUM, type=Q8_0),
     "tiny-q4_0": dict(MEDIUM, type=Q4_0),
     "tiny-q4_1": dict(MEDIUM, type=Q4_1),
+    "tiny-q4_k": dict(LARGE, type=Q4_K),
+    "tiny-q5_k": dict(LARGE, type=Q5_K),
+    "tiny-q6_k": dict(LARGE, type=Q6_K),
 }
 FREQUENCY_BASE, CONTEXT = 10000.0, 512
 CONTROL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -96,6 +103,10 @@ def write_model(path, name, shape):
     writer.add_vocab_size(vocabulary)
 
     def matrix(tensor, rows, columns, spread):  # stored as [rows][columns]; spread: of a product with a unit row
+        if s.type in K_QUANTS:
+            blocks = random_k_blocks(random, s.type, rows * columns // 256, spread / np.sqrt(columns))
+            writer.add_tensor(tensor, blocks.reshape(rows, -1), raw_dtype=s.type)
+            return
         values = (random.standard_normal((rows, columns)) * spread / np.sqrt(columns)).astype(np.float32)
         writer.add_tensor(tensor, gguf.quants.quantize(values, s.type), raw_dtype=s.type)
 

@@ -10,12 +10,12 @@ void add_model_options(CLI::App& command, ModelOptions& options, bool with_pipel
         ->check(CLI::Range(0, 1024));
 }
 
-Session open_session(const ModelOptions& options, int64_t max_sequences, int64_t context) {
+Session open_session(const ModelOptions& options, const EngineLimits& limits) {
     std::vector<std::string> overrides;
     if (!options.model.empty()) overrides.push_back("model.path=" + options.model);
     if (options.threads >= 0) overrides.push_back("device.threads=" + std::to_string(options.threads));
 
-    return kvplane::open_session(load_pipeline(options.pipeline, overrides), {max_sequences, context});
+    return kvplane::open_session(load_pipeline(options.pipeline, overrides), limits);
 }
 
 nlohmann::ordered_json memory_report(Engine& engine) {

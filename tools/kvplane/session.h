@@ -18,7 +18,10 @@ struct ModelOptions {
 void add_model_options(CLI::App& command, ModelOptions& options, bool with_pipeline = true);
 
 // `max_sequences`: how many will run at once; the pipeline's value is the bound, and memory is planned for this many.
-Session open_session(const ModelOptions& options, int64_t max_sequences, int64_t context = 0);
+Session open_session(const ModelOptions& options, const EngineLimits& limits);
+inline Session open_session(const ModelOptions& options, int64_t max_sequences, int64_t context = 0) {
+    return open_session(options, EngineLimits{max_sequences, context});
+}
 
 // {"kv": …, "tiers": …, "transfers": …}: what a run did with its memory.
 nlohmann::ordered_json memory_report(Engine& engine);

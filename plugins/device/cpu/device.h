@@ -35,8 +35,13 @@ struct RotationTable {
 struct Workspace {
     Scratch<float> floats;
     Scratch<float> more_floats;
+    Scratch<float> tiles;
     Scratch<int32_t> ints;
+    Scratch<int8_t> bytes;
+    Scratch<KeyQuery> key_queries;
     Scratch<ActivationBlock> activations;
+    Scratch<ActivationBlock> more_activations;
+    Scratch<uint8_t*> places;
     RotationTable rotations;
 };
 

@@ -11,6 +11,11 @@ PanelFormat packed_format(const Weights& weights, bool exact_f32) {
 
 }  // namespace
 
+Norm::Norm(const kvp_tensor& tensor, float eps) : epsilon(eps) {
+    const Matrix<float> values = f32_matrix(tensor, "the norm's weight");
+    weight.assign(values.data, values.data + values.rows * values.columns);
+}
+
 uint64_t LinearWeights::check(const Request& request, uint32_t first, uint32_t last, bool exact_f32) {
     uint64_t bytes = 0;
     int64_t width = 0;
@@ -38,6 +43,8 @@ Activations LinearWeights::activations(kvp_queue& queue, const Matrix<float>& x,
         invalid("x is " + std::to_string(x.columns) + " wide and the weights " + std::to_string(width()));
     }
     const bool normed = !norm.weight.empty();
+    if (normed && static_cast<int64_t>(norm.weight.size()) != x.columns)
+        invalid("x is not as wide as the norm's weight");
     if (!quantised_ && !normed) return {x.data, nullptr, x.columns};
     const Kernels& kernels = queue.device.kernels;
     ThreadPool& pool = queue.device.pool;

@@ -20,6 +20,9 @@ struct Range {
 
 // An RMS norm ahead of products; without a weight there is none.
 struct Norm {
+    Norm() = default;
+    Norm(const kvp_tensor& tensor, float eps);
+
     std::vector<float> weight;
     float epsilon = 0;
 };

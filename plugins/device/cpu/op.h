@@ -68,6 +68,8 @@ extern const Operation kLinear;
 extern const Operation kSwiglu;
 extern const Operation kRope;
 extern const Operation kKvWrite;
+extern const Operation kAttentionInput;
+extern const Operation kFeedForward;
 extern const Operation kAttention;
 extern const Operation kColumnStatistics;
 extern const Operation kPartialIndex;

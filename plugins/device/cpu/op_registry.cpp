@@ -4,9 +4,9 @@ namespace kvplane::cpu {
 
 const Operation* find_operation(std::string_view id) {
     static const Operation* const all[] = {
-        &kEmbed,         &kRmsNorm,    &kLinear,           &kSwiglu,       &kRope,
-        &kKvWrite,       &kAttention,  &kColumnStatistics, &kPartialIndex, &kPartialKeys,
-        &kPartialScores, &kSelectRows, &kPageMeans,        &kPageBias,
+        &kEmbed,          &kRmsNorm,     &kLinear,    &kSwiglu,           &kRope,         &kKvWrite,
+        &kAttentionInput, &kFeedForward, &kAttention, &kColumnStatistics, &kPartialIndex, &kPartialKeys,
+        &kPartialScores,  &kSelectRows,  &kPageMeans, &kPageBias,
     };
     for (const Operation* operation : all) {
         if (operation->id == id) return operation;

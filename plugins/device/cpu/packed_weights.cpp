@@ -29,19 +29,20 @@ void pack_quantised_row(const Weights& weights, int64_t row, uint8_t* panel, int
     const int64_t n_blocks = weights.columns / kBlock;
     const int64_t steps = eight ? 8 : 4;
     const int64_t header = block_header_bytes(weights.format);
-    uint8_t* scales = panel + n_blocks * steps * 4 * kPanelRows;
+    const int64_t quant_bytes = steps * 4 * kPanelRows;
     const uint8_t* in = weights.row(row);
     for (int64_t block = 0; block < n_blocks; ++block, in += block_bytes(weights.format)) {
+        uint8_t* out = panel + block * block_bytes(weights.format) * kPanelRows;
         for (int64_t i = 0; i < header; i += 2) {
-            std::memcpy(scales + ((block * header + i) * kPanelRows + lane * 2), in + i, 2);
+            std::memcpy(out + quant_bytes + i * kPanelRows + lane * 2, in + i, 2);
         }
         const uint8_t* quants = in + header;
         const auto nibble = [quants](int64_t i) { return i < 16 ? quants[i] & 15 : quants[i - 16] >> 4; };
         for (int64_t step = 0; step < steps; ++step) {
-            uint8_t* out = panel + ((block * steps + step) * kPanelRows + lane) * 4;
+            uint8_t* word = out + (step * kPanelRows + lane) * 4;
             for (int64_t j = 0; j < 4; ++j) {
-                out[j] = static_cast<uint8_t>(eight ? quants[4 * step + j] ^ 0x80
-                                                    : nibble(8 * step + j) | nibble(8 * step + 4 + j) << 4);
+                word[j] = static_cast<uint8_t>(eight ? quants[4 * step + j] ^ 0x80
+                                                     : nibble(8 * step + j) | nibble(8 * step + 4 + j) << 4);
             }
         }
     }

@@ -1,4 +1,4 @@
-// The other commands: eval, bench, model, calibrate, version, and what happens to ones that do not exist.
+// The other commands: eval, model, calibrate, version, and what happens to ones that do not exist.
 #include "command_line.h"
 
 #include "support/golden.h"
@@ -43,27 +43,6 @@ TEST_F(Commands, eval_ppl_refuses_what_makes_no_sense) {
     expect_refusal({"eval", "ppl", "-m", small_model, "--text", text, "--context", "16", "--prompt", "15"}, 2,
                    {"--prompt 15"});
     expect_refusal({"eval", "ppl", "-m", small_model, "--text", path("absent")}, 2, {path("absent")});
-}
-
-TEST_F(Commands, bench_measures_every_cell) {
-    const auto report = json({"bench", "-m", small_model, "--cells", "pp32,tg4@16x2", "-r", "3"});
-    ASSERT_EQ(report.at("results").size(), 2u);
-    EXPECT_EQ(report.at("results").at(0).at("cell"), "pp32");
-    EXPECT_EQ(report.at("results").at(1).at("cell"), "tg4@16x2");
-    for (const auto& result : report.at("results")) {
-        EXPECT_GT(result.at("min").get<double>(), 0);
-        EXPECT_LE(result.at("min").get<double>(), result.at("median").get<double>());
-        EXPECT_LE(result.at("median").get<double>(), result.at("max").get<double>());
-    }
-}
-
-TEST_F(Commands, bench_refuses_cells_that_are_none) {
-    for (const char* cell : {"", "pp", "pp0", "pp-4", "pp32@4", "pp32x2", "tg@4", "tg8@", "tg8x0", "tg8x2@4",
-                             "tg8x1000", "tg99999999", "tg8 ", "xy8"}) {
-        const std::string quoted = "\"" + std::string(cell) + "\"";
-        expect_refusal({"bench", "-m", small_model, "--cells", std::string("pp32,") + cell + ",tg8"}, 2,
-                       {quoted, "ppN"});
-    }
 }
 
 // The shape that tests/reference/make_tiny_models.py gives this model.

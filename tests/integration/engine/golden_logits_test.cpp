@@ -49,8 +49,8 @@ TEST_P(GoldenModel, stays_near_with_int8_activations_and_f16_rows) {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenModel,
                          testing::Values("tiny-mha-f32", "tiny-gqa-f32", "tiny-gqa-d64-f16", "tiny-bf16", "tiny-q8_0",
-                                         "tiny-q4_0", "tiny-q4_1", "tiny-rope-linear-f16", "tiny-rope-llama3-f16",
-                                         "tiny-untied-f16"),
+                                         "tiny-q4_0", "tiny-q4_1", "tiny-q4_k", "tiny-q5_k", "tiny-q6_k",
+                                         "tiny-rope-linear-f16", "tiny-rope-llama3-f16", "tiny-untied-f16"),
                          [](const auto& info) {
                              std::string name = info.param;
                              for (char& c : name) c = c == '-' ? '_' : c;

@@ -1,12 +1,16 @@
 // kvplane bench: speed in llama-bench's cells, of one pipeline or of several in turn.
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "bench/cell.h"
 #include "bench/cell_run.h"
 #include "bench/compare.h"
+#include "bench/compute_peak.h"
 #include "bench/facts.h"
+#include "bench/median.h"
+#include "bench/profile.h"
 #include "bench/read_limit.h"
 #include "bench/report.h"
 #include "command.h"
@@ -23,6 +27,7 @@ struct BenchOptions {
     std::string cells = "pp512,tg64";
     int64_t repeats = 5;
     bool interleave = false;
+    bool profile = false;
     std::string format = "md";
     bool json = false;
 };
@@ -50,7 +55,8 @@ std::vector<std::string> names_of(const std::vector<std::string>& files) {
     return names;
 }
 
-std::vector<Contender> open_contenders(const BenchOptions& options, const std::vector<Turns>& plan) {
+std::vector<Contender> open_contenders(const BenchOptions& options, const std::vector<Turns>& plan,
+                                       OpProfile* profile) {
     int64_t sequences = 1, context = 0;
     for (const Turns& turns : plan) {
         int64_t held = 0;
@@ -69,45 +75,79 @@ std::vector<Contender> open_contenders(const BenchOptions& options, const std::v
     for (size_t i = 0; i < files.size(); ++i) {
         ModelOptions model = options.model;
         model.pipeline.file = files[i];
-        contenders.push_back({files[i].empty() ? "defaults" : names[i], open_session(model, sequences, context)});
+        contenders.push_back(
+            {files[i].empty() ? "defaults" : names[i], open_session(model, {sequences, context, profile})});
     }
     return contenders;
 }
 
-void measure(const Turns& turns, const std::vector<Contender>& contenders, int64_t repeats, ReadLimit& read_limit,
+// What is measured between the runs, and how the ops are watched.
+struct Instruments {
+    ReadLimit read_limit;
+    ComputePeak compute;
+    OpProfile* profile;  // null: none
+};
+
+struct Entry {
+    const Contender* contender;
+    std::unique_ptr<CellRun> run;
+    nlohmann::ordered_json profile;
+};
+
+// The profile is of this run alone.
+void run_profiled(Entry& entry, const Instruments& instruments, double read_limit) {
+    entry.run->run_once([&] { instruments.profile->clear(); });
+    if (caught_signal() != 0) return;
+    const auto tokens = static_cast<double>(entry.run->tokens_of_a_run());
+    entry.profile = profile_report(*instruments.profile, tokens / entry.run->rates().back(), tokens,
+                                   {read_limit, instruments.compute});
+}
+
+void measure(const Turns& turns, const std::vector<Contender>& contenders, int64_t repeats, Instruments& instruments,
              Report& report) {
-    struct Entry {
-        const Contender* contender;
-        std::unique_ptr<CellRun> run;
-    };
     std::vector<Entry> entries;
     for (const Cell& cell : turns) {
         for (const Contender& contender : contenders) {
-            entries.push_back({&contender, CellRun::make(contender.session, cell, repeats)});
+            entries.push_back({&contender, CellRun::make(contender.session, cell, repeats), nullptr});
             entries.back().run->prepare();
         }
     }
-    std::vector<double> read_limits = {read_limit.measure()};
+    std::vector<double> read_limits = {instruments.read_limit.measure()};
     for (int64_t round = 0; round < repeats && caught_signal() == 0; ++round) {
-        for (const Entry& entry : entries) entry.run->run_once();
-        read_limits.push_back(read_limit.measure());
+        for (Entry& entry : entries) {
+            if (instruments.profile != nullptr && round == repeats - 1) {
+                run_profiled(entry, instruments, median(read_limits));
+            } else {
+                entry.run->run_once([] {});
+            }
+        }
+        read_limits.push_back(instruments.read_limit.measure());
     }
     if (caught_signal() != 0) return;
-    for (const Entry& entry : entries) {
-        report.add(result_row(entry.contender->name, entry.contender->session, *entry.run, read_limits));
+    for (Entry& entry : entries) {
+        report.add(result_row(entry.contender->name, entry.contender->session, *entry.run, read_limits),
+                   std::move(entry.profile));
     }
 }
 
 int bench(const BenchOptions& options) {
+    const std::string format = options.json ? "json" : options.format;
+    if (options.profile && format == "csv") {
+        throw Error(ErrorKind::usage, "--profile does not fit into lines of csv; use -o md, json or jsonl");
+    }
     const std::vector<Turns> turns = plan(parse_cells(options.cells), options.interleave);
-    const std::vector<Contender> contenders = open_contenders(options, turns);
+    std::optional<OpProfile> profile;
+    if (options.profile) profile.emplace();
+    const std::vector<Contender> contenders = open_contenders(options, turns, profile ? &*profile : nullptr);
     const Session& first = contenders.front().session;
     nlohmann::ordered_json facts = machine_facts();
     facts.update(session_facts(first));
-    Report report(options.json ? "json" : options.format, std::move(facts));
-    ReadLimit read_limit(first.engine->device().threads());
+    Report report(format, std::move(facts));
+    const Device& device = first.engine->device();
+    Instruments instruments{ReadLimit(device.threads()), {}, profile ? &*profile : nullptr};
+    if (profile) instruments.compute = measure_compute_peak(device.arch(), device.threads());
     for (const Turns& together : turns) {
-        measure(together, contenders, options.repeats, read_limit, report);
+        measure(together, contenders, options.repeats, instruments, report);
         if (caught_signal() != 0) return 128 + caught_signal();
     }
     report.finish();
@@ -129,6 +169,9 @@ void add_bench(CLI::App& app, Action& action) {
     command->add_option("-r,--repeats", options->repeats, "runs of each cell")->check(CLI::Range(1, 1000));
     command->add_flag("--interleave", options->interleave,
                       "a run of every cell, and again, instead of all runs of a cell; keeps all contexts in memory");
+    command->add_flag(
+        "--profile", options->profile,
+        "time, bytes and operations of every op in the last run of each cell, against the machine's ceilings");
     command->add_option("-o,--output", options->format, "md, csv, json or jsonl")
         ->check(CLI::IsMember({"md", "csv", "json", "jsonl"}));
     command->add_flag("--json", options->json, "the same as -o json");

@@ -1,5 +1,6 @@
 #include "bench/cell_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 
@@ -25,37 +26,39 @@ GenerationRequest random_request(const Engine& engine, int64_t prompt, int64_t n
     return request;
 }
 
+// One step before each run goes untimed: it wakes the threads and finds the weights where other cells left them.
 class PrefillRun : public CellRun {
 public:
     PrefillRun(const Session& session, const Cell& cell) : CellRun(session, cell) {}
 
-    void prepare() override {
-        std::vector<int64_t> begins;
-        engine_.on_prefill = [&](int64_t done, int64_t) { begins.push_back(done); };
-        read_prompt();
-        engine_.on_prefill = {};
-        n_chunks_ = static_cast<double>(begins.size());
-        rows_read_ = static_cast<double>(cell_.tokens);  // the last chunk ends there, every other where the next begins
-        for (int64_t begin : begins) rows_read_ += static_cast<double>(begin);
-    }
+    // A chunk or so warms up as well as the whole prompt.
+    void prepare() override { read_prompt(std::min<int64_t>(cell_.tokens, 512)); }
 
-    void run_once() override {
-        const double seconds = read_prompt();
+    void run_once(const std::function<void()>& on_start) override {
+        read_prompt(1);
+        begins_.clear();
+        engine_.on_prefill = [&](int64_t done, int64_t) { begins_.push_back(done); };
+        on_start();
+        const double seconds = read_prompt(cell_.tokens);
+        engine_.on_prefill = {};
         if (caught_signal() == 0) rates_.push_back(static_cast<double>(cell_.tokens) / seconds);
     }
 
     // A chunk reads the layers' weights once and all rows up to its own end; logits are wanted for the last row alone.
     Traffic traffic() const override {
         const auto tokens = static_cast<double>(cell_.tokens);
+        double rows_read = tokens;  // the last chunk ends there, every other where the next begins
+        for (int64_t begin : begins_) rows_read += static_cast<double>(begin);
         Traffic traffic;
-        traffic.weights = (n_chunks_ * weights_.layers + weights_.output) / tokens + weights_.embedding_row;
-        traffic.kv = rows_read_ * static_cast<double>(engine_.kv_bytes_per_token()) / tokens;
+        traffic.weights =
+            (static_cast<double>(begins_.size()) * weights_.layers + weights_.output) / tokens + weights_.embedding_row;
+        traffic.kv = rows_read * static_cast<double>(engine_.kv_bytes_per_token()) / tokens;
         return traffic;
     }
 
 private:
-    double read_prompt() {
-        const uint64_t id = engine_.submit(random_request(engine_, cell_.tokens, 1, 1));
+    double read_prompt(int64_t tokens) {
+        const uint64_t id = engine_.submit(random_request(engine_, tokens, 1, 1));
         const auto start = std::chrono::steady_clock::now();
         while (caught_signal() == 0 && engine_.step()) {
         }
@@ -64,8 +67,7 @@ private:
         return seconds;
     }
 
-    double n_chunks_ = 0;
-    double rows_read_ = 0;
+    std::vector<int64_t> begins_;  // of the chunks of the last run
 };
 
 class DecodeRun : public CellRun {
@@ -86,7 +88,9 @@ public:
         decode(warm_up_tokens);
     }
 
-    void run_once() override {
+    void run_once(const std::function<void()>& on_start) override {
+        decode(1);
+        on_start();
         const Statistics before = engine_.statistics();
         const auto start = std::chrono::steady_clock::now();
         decode(cell_.tokens);
@@ -94,7 +98,7 @@ public:
         if (caught_signal() != 0) return;
         const Statistics& after = engine_.statistics();
         const auto made = static_cast<double>(after.decode_tokens - before.decode_tokens);
-        if (made != static_cast<double>(cell_.tokens * cell_.sequences)) {
+        if (made != static_cast<double>(tokens_of_a_run())) {
             throw Error(ErrorKind::runtime, "cell " + cell_.name + " made " + std::to_string(made) + " tokens");
         }
         rates_.push_back(made / seconds);
@@ -120,8 +124,9 @@ public:
 private:
     // Cached rows before a token, mean over all runs.
     double mean_depth() const {
-        const double runs = static_cast<double>(rates_.size()) * static_cast<double>(cell_.tokens);
-        return static_cast<double>(cell_.context() + warm_up_tokens) + (runs - 1) / 2;
+        const auto runs = static_cast<double>(rates_.size()), tokens = static_cast<double>(cell_.tokens);
+        return static_cast<double>(cell_.context() + warm_up_tokens) + 1 + (tokens - 1) / 2 +
+               (runs - 1) * (tokens + 1) / 2;
     }
 
     void read_prompt(uint32_t seed) {
@@ -161,7 +166,7 @@ std::unique_ptr<CellRun> CellRun::make(const Session& session, const Cell& cell,
 
 // The last token is made and never read, and a sequence that has ended could not be held.
 int64_t CellRun::length(const Cell& cell, int64_t repeats) {
-    return cell.prefill ? cell.tokens + 1 : cell.context() + 2 + warm_up_tokens + repeats * cell.tokens;
+    return cell.prefill ? cell.tokens + 1 : cell.context() + 2 + warm_up_tokens + repeats * (cell.tokens + 1);
 }
 
 }  // namespace kvplane::tool

@@ -2,6 +2,7 @@
 // held, so that several cells and engines can take turns without reading a prompt again.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,11 +22,13 @@ public:
 
     // Reads the prompts and warms up. Ends early after a signal, as run_once does.
     virtual void prepare() = 0;
-    virtual void run_once() = 0;
+    // Calls on_start when the clock starts.
+    virtual void run_once(const std::function<void()>& on_start) = 0;
     // Of the runs so far.
     virtual Traffic traffic() const = 0;
 
     const Cell& cell() const { return cell_; }
+    int64_t tokens_of_a_run() const { return cell_.tokens * cell_.sequences; }
     const std::vector<double>& rates() const { return rates_; }  // tokens a second of all sequences together
 
 protected:

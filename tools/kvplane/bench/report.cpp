@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "bench/median.h"
+#include "bench/profile.h"
 #include "common.h"
 #include "observe/terminal.h"
 
@@ -75,7 +76,8 @@ json result_row(const std::string& pipeline, const Session& session, const CellR
             {"share_of_read_limit", middle * traffic.bytes_per_token() / read_limit}};
 }
 
-void Report::add(json row) {
+void Report::add(json row, json profile) {
+    if (!profile.is_null()) row["profile"] = std::move(profile);
     if (format_ != "json") write_line(row);
     rows_.push_back(std::move(row));
 }
@@ -119,6 +121,11 @@ void Report::finish() {
         std::cout << "\nread limit: " << fixed(median(limits) * 1e-9, 1) << " GB/s\n";
         for (const auto& [key, value] : facts_.items()) {
             std::cout << key << ": " << printable(value.is_string() ? value.get<std::string>() : value.dump()) << "\n";
+        }
+        for (const json& row : rows_) {
+            if (!row.contains("profile")) continue;
+            const std::string title = row.at("cell").get<std::string>() + ", " + row.at("pipeline").get<std::string>();
+            std::cout << printable(profile_table(title, row.at("profile")));
         }
     }
 }

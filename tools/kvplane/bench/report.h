@@ -19,8 +19,9 @@ public:
     // `format`: md, csv, json or jsonl. `facts`: of the machine and the first session.
     Report(std::string format, nlohmann::ordered_json facts) : format_(std::move(format)), facts_(std::move(facts)) {}
 
-    // Formats made of lines write it at once.
-    void add(nlohmann::ordered_json row);
+    // Formats made of lines write it at once. `profile`: of the cell, null if there is none; in Markdown its table comes
+    // after all rows.
+    void add(nlohmann::ordered_json row, nlohmann::ordered_json profile);
     void finish();
 
 private:

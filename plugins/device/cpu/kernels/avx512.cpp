@@ -13,7 +13,7 @@ struct Level {
     static constexpr int64_t kMultiplyVectors = 4;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
     static constexpr int64_t kInt8Queries = 3;       // at once over I8 rows; sums of 24 vectors stay in registers
-    static constexpr int64_t kPrefetchBytes = 1024;
+    static constexpr int64_t kPrefetchBytes = 256;
 
     static HWY_INLINE Words zero() { return _mm512_setzero_si512(); }
     static HWY_INLINE Words set(int32_t x) { return _mm512_set1_epi32(x); }

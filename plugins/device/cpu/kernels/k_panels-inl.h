@@ -9,6 +9,11 @@ HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
+// Tiles of many rows: what 32 or 16 registers hold.
+constexpr int kKTileRows = kLanes == 16 ? 6 : 4;
+constexpr int kKTileVectors = kLanes == 16 ? 2 : 1;
+constexpr int64_t kKPrefetchBytes = 2048;  // most of a super-block
+
 HWY_INLINE F load(const uint8_t* p) {
     return hn::ConvertTo(kF, hn::PromoteTo(kI32, hn::LoadU(hn::Rebind<uint8_t, D>(), p)));
 }
@@ -51,17 +56,21 @@ HWY_INLINE Level::Words k_weights(Level::Words both, Level::Words high) {
 template <PanelFormat kFormat, int kStep, int R, int V>
 HWY_INLINE void k_two_steps(const KPlaces<V>& places, int64_t block, const Level::Words (&high)[V],
                             const ActivationBlock* const (&rows)[R], Level::Words (&dots)[R][V]) {
+    Level::Words first[V];
+    Level::Words second[V];
     for (int v = 0; v < V; ++v) {
         const auto both = Level::load(places.words(v, (block * 4 + kStep / 2) * 4 * kPanelRows));
-        const auto first = k_weights<kFormat, kStep>(both, high[v]);
-        const auto second = k_weights<kFormat, kStep + 1>(both, high[v]);
-        for (int r = 0; r < R; ++r) {
-            const int8_t* values = rows[r][block].values + kStep * 4;
+        first[v] = k_weights<kFormat, kStep>(both, high[v]);
+        second[v] = k_weights<kFormat, kStep + 1>(both, high[v]);
+    }
+    for (int r = 0; r < R; ++r) {
+        const auto x = broadcast4(rows[r][block].values + kStep * 4);
+        const auto y = broadcast4(rows[r][block].values + kStep * 4 + 4);
+        for (int v = 0; v < V; ++v) {
             if constexpr (kFormat == PanelFormat::Q4_K) {
-                dots[r][v] = Level::dot4(dots[r][v], first, broadcast4(values));
-                dots[r][v] = Level::dot4(dots[r][v], second, broadcast4(values + 4));
+                dots[r][v] = Level::dot4(Level::dot4(dots[r][v], first[v], x), second[v], y);
             } else {
-                dots[r][v] = Level::dot6(dots[r][v], first, broadcast4(values), second, broadcast4(values + 4));
+                dots[r][v] = Level::dot6(dots[r][v], first[v], x, second[v], y);
             }
         }
     }
@@ -145,10 +154,10 @@ HWY_INLINE void k_tile(const PanelTask& task, int64_t vector, int64_t row) {
             if constexpr (kLayout.has_minima) d_minimum[v] = places.half(v, kLayout.d_minimum);
         }
         for (int64_t block = 0; block < kBlocks; ++block) {
-            if constexpr (R == 1) {  // one pass over the weights: ask for them ahead, across the ends of panels too
+            if (row == task.row_begin) {  // these weights come from memory: ask ahead, across the ends of panels too
                 constexpr int64_t kShare = (kLayout.bytes / 64 + kBlocks - 1) / kBlocks * 64;
                 for (int v = 0; v < V; v += static_cast<int>(kPanelVectors)) {
-                    const uint8_t* ahead = places.panel[v] + block * kShare + Level::kPrefetchBytes;
+                    const uint8_t* ahead = places.panel[v] + block * kShare + kKPrefetchBytes;
                     for (int64_t line = 0; line < kShare; line += 64) {
                         _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
                     }
@@ -170,14 +179,14 @@ HWY_INLINE void k_tile(const PanelTask& task, int64_t vector, int64_t row) {
         for (int v = 0; v < V; ++v) places.panel[v] += kLayout.bytes;
         for (int r = 0; r < R; ++r) rows[r] += kBlocks;
     }
-    store_tile<R, V>(total, task, vector, row);
+    store_tile<R, V>(total, task, {vector, 1}, row);
 }
 
-template <PanelFormat kFormat, int R>
+template <PanelFormat kFormat, int R, int V>
 HWY_INLINE void k_row_tiles(const PanelTask& task, int64_t vector, int64_t row) {
-    for (; row + R <= task.row_end; row += R) k_tile<kFormat, R, 1>(task, vector, row);
+    for (; row + R <= task.row_end; row += R) k_tile<kFormat, R, V>(task, vector, row);
     if constexpr (R > 1) {
-        if (row < task.row_end) k_row_tiles<kFormat, R - 1>(task, vector, row);
+        if (row < task.row_end) k_row_tiles<kFormat, R - 1, V>(task, vector, row);
     }
 }
 
@@ -186,11 +195,15 @@ void multiply_k_panels(const PanelTask& task) {
     const int64_t n_vectors = (task.n_columns + kLanes - 1) / kLanes;
     int64_t vector = 0;
     if (task.row_end - task.row_begin == 1) {
-        for (; vector + Level::kSingleRowVectors <= n_vectors; vector += Level::kSingleRowVectors) {
-            k_tile<kFormat, 1, Level::kSingleRowVectors>(task, vector, task.row_begin);
+        constexpr int kVectors = static_cast<int>(Level::kSingleRowVectors);
+        for (; vector + kVectors <= n_vectors; vector += kVectors) {
+            k_tile<kFormat, 1, kVectors>(task, vector, task.row_begin);
         }
     }
-    for (; vector < n_vectors; ++vector) k_row_tiles<kFormat, Level::kTileRows>(task, vector, task.row_begin);
+    for (; vector + kKTileVectors <= n_vectors; vector += kKTileVectors) {
+        k_row_tiles<kFormat, kKTileRows, kKTileVectors>(task, vector, task.row_begin);
+    }
+    for (; vector < n_vectors; ++vector) k_row_tiles<kFormat, kKTileRows, 1>(task, vector, task.row_begin);
 }
 
 }  // namespace

@@ -10,6 +10,16 @@ namespace {
 
 constexpr int64_t kPanelVectors = kPanelRows / kLanes;
 
+// Vectors of weight rows that a tile works on: vector v of it is `first + v * apart` of those of a run of panels. One row
+// of activations takes vectors that are far apart where a vector is a whole panel: then each walks a run of memory of
+// its own from end to end, which the processor sees coming.
+struct VectorRun {
+    int64_t first;
+    int64_t apart;
+
+    int64_t at(int v) const { return first + v * apart; }
+};
+
 // Where vector `index` of a run of panels begins.
 struct PanelPlace {
     const uint8_t* panel;
@@ -30,6 +40,15 @@ HWY_INLINE F to_float(Level::Words words) {
     return hn::ConvertTo(kF, hn::Vec<D32>{words});
 }
 
+// Bytes of a block of 16 rows: quants, then scales (and minima).
+template <PanelFormat kFormat>
+struct BlockLayout {
+    static constexpr int64_t kSteps = kFormat == PanelFormat::Q8_0 ? 8 : 4;
+    static constexpr int64_t kScales = kSteps * 4 * kPanelRows;
+    static constexpr int64_t kMinima = kScales + 2 * kPanelRows;
+    static constexpr int64_t kBytes = kMinima + (kFormat == PanelFormat::Q4_1 ? 2 * kPanelRows : 0);
+};
+
 // One block of 32: integer dots of R rows with V vectors, without the offset of the stored weights.
 template <PanelFormat kFormat, int R, int V>
 HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const ActivationBlock* const (&rows)[R], int64_t block,
@@ -46,7 +65,7 @@ HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const ActivationB
 #pragma GCC unroll 8
         for (int64_t step = 0; step < 8; ++step) {
             for (int v = 0; v < V; ++v) {
-                const auto w = Level::load(weights[v] + (block * 8 + step) * 4 * kPanelRows);
+                const auto w = Level::load(weights[v] + step * 4 * kPanelRows);
                 for (int r = 0; r < R; ++r) {
                     dots[r][v] = Level::dot8(dots[r][v], w, broadcast4(rows[r][block].values + step * 4));
                 }
@@ -56,7 +75,7 @@ HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const ActivationB
 #pragma GCC unroll 4
         for (int64_t step = 0; step < 4; ++step) {
             for (int v = 0; v < V; ++v) {
-                const auto both = Level::load(weights[v] + (block * 4 + step) * 4 * kPanelRows);
+                const auto both = Level::load(weights[v] + step * 4 * kPanelRows);
                 const auto low = Level::low_nibbles(both);
                 const auto high = Level::high_nibbles(both);
                 for (int r = 0; r < R; ++r) {
@@ -74,35 +93,27 @@ HWY_INLINE void block_dots(const uint8_t* const (&weights)[V], const ActivationB
 }
 
 template <int R, int V>
-HWY_INLINE void store_tile(const F (&total)[R][V], const PanelTask& task, int64_t vector, int64_t row) {
-    const int64_t column = vector * kLanes;
-    if (!task.accumulate && column + V * kLanes <= task.n_columns) {
-        for (int r = 0; r < R; ++r) {
-            float* out = task.out + (row + r) * task.out_stride + column;
-            for (int v = 0; v < V; ++v) store(total[r][v], out + v * kLanes);
-        }
-        return;
-    }
+HWY_INLINE void store_tile(const F (&total)[R][V], const PanelTask& task, VectorRun vectors, int64_t row) {
     for (int r = 0; r < R; ++r) {
-        float* out = task.out + (row + r) * task.out_stride + column;
+        float* out = task.out + (row + r) * task.out_stride;
         for (int v = 0; v < V; ++v) {
-            store_columns(total[r][v], out + v * kLanes, task.n_columns - column - v * kLanes, task.accumulate);
+            const int64_t column = vectors.at(v) * kLanes;
+            store_columns(total[r][v], out + column, task.n_columns - column, task.accumulate);
         }
     }
 }
 
 template <PanelFormat kFormat, int R, int V>
-HWY_INLINE void quantised_tile(const PanelTask& task, int64_t vector, int64_t row) {
-    constexpr int64_t kBlockBytes = (kFormat == PanelFormat::Q8_0 ? 32 : 16) * kPanelRows;
-    constexpr int64_t kScaleRows = (kFormat == PanelFormat::Q4_1 ? 2 : 1) * kPanelRows;
+HWY_INLINE void quantised_tile(const PanelTask& task, VectorRun vectors, int64_t row) {
+    using Layout = BlockLayout<kFormat>;
     const int64_t n_blocks = task.in.width / kBlock;
 
     const uint8_t* weights[V];
-    const hwy::float16_t* scales[V];
+    int64_t lane[V];
     for (int v = 0; v < V; ++v) {
-        const PanelPlace place = panel_place(task, vector + v);
+        const PanelPlace place = panel_place(task, vectors.at(v));
         weights[v] = place.panel + place.lane * 4;
-        scales[v] = reinterpret_cast<const hwy::float16_t*>(place.panel + n_blocks * kBlockBytes) + place.lane;
+        lane[v] = place.lane;
     }
     const ActivationBlock* rows[R];
     for (int r = 0; r < R; ++r) rows[r] = task.in.blocks + (row + r) * n_blocks;
@@ -113,38 +124,40 @@ HWY_INLINE void quantised_tile(const PanelTask& task, int64_t vector, int64_t ro
     }
     for (int64_t block = 0; block < n_blocks; ++block) {
         if constexpr (R == 1) {  // one pass over the weights: ask for them ahead, across the ends of panels too
-            for (int v = 0; v < V; ++v) {
-                const uint8_t* ahead = weights[v] + block * kBlockBytes + Level::kPrefetchBytes;
-                for (int64_t line = 0; line < kBlockBytes; line += 64 * kPanelVectors) {
-                    _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
+            for (int v = 0; v < V; v += kPanelVectors) {
+                for (int64_t line = 0; line < Layout::kBytes; line += 64) {
+                    _mm_prefetch(reinterpret_cast<const char*>(weights[v] + Level::kPrefetchBytes + line), _MM_HINT_T0);
                 }
             }
         }
         Level::Words dots[R][V];
         block_dots<kFormat, R, V>(weights, rows, block, dots);
         for (int v = 0; v < V; ++v) {
-            const F scale = load(scales[v] + block * kScaleRows);
+            const auto* scales =
+                reinterpret_cast<const hwy::float16_t*>(weights[v] + Layout::kScales - 4 * lane[v]) + lane[v];
+            const F scale = load(scales);
             for (int r = 0; r < R; ++r) {
                 const F factor = hn::Mul(scale, set(rows[r][block].scale));
                 total[r][v] = hn::MulAdd(to_float(dots[r][v]), factor, total[r][v]);
             }
             if constexpr (kFormat == PanelFormat::Q4_1) {
-                const F minimum = load(scales[v] + block * kScaleRows + kPanelRows);
+                const F minimum = load(scales + kPanelRows);
                 for (int r = 0; r < R; ++r) {
                     total[r][v] = hn::MulAdd(minimum, set(rows[r][block].scaled_sum), total[r][v]);
                 }
             }
+            weights[v] += Layout::kBytes;
         }
     }
-    store_tile<R, V>(total, task, vector, row);
+    store_tile<R, V>(total, task, vectors, row);
 }
 
 template <typename T, int R, int V>
-HWY_INLINE void float_tile(const PanelTask& task, int64_t vector, int64_t row) {
+HWY_INLINE void float_tile(const PanelTask& task, VectorRun vectors, int64_t row) {
     constexpr int kSplit = R * V >= 4 ? 1 : 4;  // independent sums, where one row alone would wait for each FMA
     const T* weights[V];
     for (int v = 0; v < V; ++v) {
-        const PanelPlace place = panel_place(task, vector + v);
+        const PanelPlace place = panel_place(task, vectors.at(v));
         weights[v] = reinterpret_cast<const T*>(place.panel) + place.lane;
     }
     const float* x[R];
@@ -175,26 +188,26 @@ HWY_INLINE void float_tile(const PanelTask& task, int64_t vector, int64_t row) {
             for (int v = 0; v < V; ++v) total[0][r][v] = hn::Add(total[0][r][v], total[s][r][v]);
         }
     }
-    store_tile<R, V>(total[0], task, vector, row);
+    store_tile<R, V>(total[0], task, vectors, row);
 }
 
 template <PanelFormat kFormat, int R, int V>
-HWY_INLINE void tile(const PanelTask& task, int64_t vector, int64_t row) {
+HWY_INLINE void tile(const PanelTask& task, VectorRun vectors, int64_t row) {
     if constexpr (kFormat == PanelFormat::F32) {
-        float_tile<float, R, V>(task, vector, row);
+        float_tile<float, R, V>(task, vectors, row);
     } else if constexpr (kFormat == PanelFormat::F16) {
-        float_tile<hwy::float16_t, R, V>(task, vector, row);
+        float_tile<hwy::float16_t, R, V>(task, vectors, row);
     } else if constexpr (kFormat == PanelFormat::BF16) {
-        float_tile<hwy::bfloat16_t, R, V>(task, vector, row);
+        float_tile<hwy::bfloat16_t, R, V>(task, vectors, row);
     } else {
-        quantised_tile<kFormat, R, V>(task, vector, row);
+        quantised_tile<kFormat, R, V>(task, vectors, row);
     }
 }
 
 // As many whole tiles of R rows as there are, then the rest with one tile of its own height.
 template <PanelFormat kFormat, int R>
 HWY_INLINE void row_tiles(const PanelTask& task, int64_t vector, int64_t row) {
-    for (; row + R <= task.row_end; row += R) tile<kFormat, R, 1>(task, vector, row);
+    for (; row + R <= task.row_end; row += R) tile<kFormat, R, 1>(task, {vector, 1}, row);
     if constexpr (R > 1) {
         if (row < task.row_end) row_tiles<kFormat, R - 1>(task, vector, row);
     }
@@ -205,39 +218,94 @@ void multiply_panels(const PanelTask& task) {
     const int64_t n_vectors = (task.n_columns + kLanes - 1) / kLanes;
     int64_t vector = 0;
     if (task.row_end - task.row_begin == 1) {
-        for (; vector + Level::kSingleRowVectors <= n_vectors; vector += Level::kSingleRowVectors) {
-            tile<kFormat, 1, Level::kSingleRowVectors>(task, vector, task.row_begin);
-        }
+        constexpr int V = Level::kSingleRowVectors;
+        const int64_t apart = kPanelVectors == 1 ? n_vectors / V : 1;
+        const int64_t step = kPanelVectors == 1 ? 1 : V;
+        for (int64_t i = 0; i < n_vectors / V; ++i) tile<kFormat, 1, V>(task, {i * step, apart}, task.row_begin);
+        vector = n_vectors / V * V;
     }
     for (; vector < n_vectors; ++vector) row_tiles<kFormat, Level::kTileRows>(task, vector, task.row_begin);
 }
 
-void quantise_row(const float* x, int64_t width, ActivationBlock* blocks) {
-    const hn::Rebind<int8_t, D> narrow;
-    for (int64_t block = 0; block < width / kBlock; ++block) {
-        const float* in = x + block * kBlock;
-        ActivationBlock& out = blocks[block];
-        F largest = hn::Zero(kF);
-        for (int64_t i = 0; i < kBlock; i += kLanes) largest = hn::Max(largest, hn::Abs(load(in + i)));
-        const float maximum = hn::GetLane(hn::MaxOfLanes(kF, largest));
-        const F inverse = set(maximum > 0 ? 127.0f / maximum : 0.0f);
-        int32_t half_sums[2];
-        for (int64_t half = 0; half < 2; ++half) {
-            auto sums = hn::Zero(kI32);
-            for (int64_t i = half * kBlock / 2; i < (half + 1) * kBlock / 2; i += kLanes) {
-                const auto rounded = hn::NearestInt(hn::Mul(load(in + i), inverse));
-                sums = hn::Add(sums, rounded);
-                hn::StoreU(hn::DemoteTo(narrow, rounded), narrow, out.values + i);
-            }
-            half_sums[half] = hn::GetLane(hn::SumOfLanes(kI32, sums));
-            out.minus_32_sums[half] = -32 * half_sums[half];
-        }
-        const int32_t sum = half_sums[0] + half_sums[1];
-        out.scale = maximum / 127.0f;
-        out.scaled_sum = out.scale * static_cast<float>(sum);
-        out.minus_128_sums = -128 * sum;
-        out.minus_8_sums = -8 * sum;
+using D4 = hn::FixedTag<float, 4>;
+
+// The four sums or maxima of four vectors, side by side.
+template <class D, class Combine>
+HWY_INLINE hn::Vec<hn::FixedTag<hn::TFromD<D>, 4>> reduce_four(D d, const hn::Vec<D> (&in)[4], const Combine& combine) {
+    if constexpr (hn::MaxLanes(D()) > 4) {
+        const hn::Half<D> half;
+        hn::Vec<hn::Half<D>> halves[4];
+        for (int i = 0; i < 4; ++i) halves[i] = combine(hn::LowerHalf(half, in[i]), hn::UpperHalf(half, in[i]));
+        return reduce_four(half, halves, combine);
+    } else {
+        const auto first = combine(hn::InterleaveLower(d, in[0], in[1]), hn::InterleaveUpper(d, in[0], in[1]));
+        const auto second = combine(hn::InterleaveLower(d, in[2], in[3]), hn::InterleaveUpper(d, in[2], in[3]));
+        return combine(hn::ConcatLowerLower(d, second, first), hn::ConcatUpperUpper(d, second, first));
     }
+}
+
+// Up to four blocks at a time, as a sum or a maximum across one vector takes longer than all the rest. Of fewer than
+// four, the last one stands for those that are missing.
+HWY_INLINE void quantise_blocks(const float* x, int64_t n, ActivationBlock* blocks) {
+    constexpr D4 four;
+    constexpr hn::Rebind<int32_t, D4> four_i32;
+    constexpr hn::Rebind<uint32_t, D> bits;
+    constexpr hn::Rebind<uint8_t, D> bytes;
+    F largest[4];
+    for (int64_t i = 0; i < 4; ++i) {
+        const float* in = x + (i < n ? i : n - 1) * kBlock;
+        largest[i] = hn::Abs(load(in));
+        for (int64_t j = kLanes; j < kBlock; j += kLanes) largest[i] = hn::Max(largest[i], hn::Abs(load(in + j)));
+    }
+    const auto maxima = reduce_four(kF, largest, [](auto a, auto b) { return hn::Max(a, b); });
+    const auto scales = hn::Div(maxima, hn::Set(four, 127.0f));
+    alignas(16) float inverses[4];
+    hn::Store(hn::IfThenElseZero(hn::Gt(maxima, hn::Zero(four)), hn::Div(hn::Set(four, 127.0f), maxima)), four,
+              inverses);
+    // 1.5 * 2^23: what is added to it is rounded to an integer, which then stands in the low bits.
+    constexpr float kRounder = 12582912.0f;
+    constexpr int32_t kRounderBits = 0x4B400000;
+    // Sums of the two halves of each block: Q6_K has scales of its own for them.
+    hn::Vec<D32> totals[2][4];
+    for (int64_t i = 0; i < 4; ++i) {
+        const int64_t block = (i < n ? i : n - 1);
+        const F inverse = set(inverses[i]);
+        for (int64_t half = 0; half < 2; ++half) {
+            totals[half][i] = hn::Zero(kI32);
+            for (int64_t j = half * kBlock / 2; j < (half + 1) * kBlock / 2; j += kLanes) {
+                const F rounded = hn::MulAdd(load(x + block * kBlock + j), inverse, set(kRounder));
+                totals[half][i] = hn::Add(totals[half][i], hn::BitCast(kI32, rounded));
+                hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(bits, rounded)), bytes,
+                           reinterpret_cast<uint8_t*>(blocks[block].values + j));
+            }
+            totals[half][i] = hn::Sub(totals[half][i],
+                                      hn::Set(kI32, static_cast<int32_t>(static_cast<uint32_t>(kRounderBits) *
+                                                                         static_cast<uint32_t>(kBlock / 2 / kLanes))));
+        }
+    }
+    const auto add = [](auto a, auto b) { return hn::Add(a, b); };
+    const auto first = reduce_four(kI32, totals[0], add);
+    const auto second = reduce_four(kI32, totals[1], add);
+    const auto sums = hn::Add(first, second);
+    const auto minus_8_sums = hn::Neg(hn::ShiftLeft<3>(sums));
+    alignas(16) int32_t tails[4][4];  // what follows the values in a block
+    alignas(16) int32_t halves[4][2];
+    static_assert(sizeof tails[0] + sizeof halves[0] == sizeof(ActivationBlock) - offsetof(ActivationBlock, scale));
+    hn::StoreInterleaved4(hn::BitCast(four_i32, scales),
+                          hn::BitCast(four_i32, hn::Mul(scales, hn::ConvertTo(four, sums))),
+                          hn::ShiftLeft<4>(minus_8_sums), minus_8_sums, four_i32, tails[0]);
+    hn::StoreInterleaved2(hn::Neg(hn::ShiftLeft<5>(first)), hn::Neg(hn::ShiftLeft<5>(second)), four_i32, halves[0]);
+    for (int64_t i = 0; i < n; ++i) {
+        memcpy(&blocks[i].scale, tails[i], sizeof tails[i]);
+        memcpy(blocks[i].minus_32_sums, halves[i], sizeof halves[i]);
+    }
+}
+
+void quantise_row(const float* x, int64_t width, ActivationBlock* blocks) {
+    const int64_t n_blocks = width / kBlock;
+    int64_t block = 0;
+    for (; block + 4 <= n_blocks; block += 4) quantise_blocks(x + block * kBlock, 4, blocks + block);
+    if (block < n_blocks) quantise_blocks(x + block * kBlock, n_blocks - block, blocks + block);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ struct Level {
     static constexpr int64_t kMultiplyVectors = 2;
     static constexpr int64_t kSingleRowVectors = 2;  // streams of weights when there is one row
     static constexpr int64_t kInt8Queries = 1;       // at once over I8 rows; sums of 8 vectors stay in registers
-    static constexpr int64_t kPrefetchBytes = 1024;
+    static constexpr int64_t kPrefetchBytes = 256;
 
     static HWY_INLINE Words zero() { return _mm_setzero_si128(); }
     static HWY_INLINE Words set(int32_t x) { return _mm_set1_epi32(x); }
