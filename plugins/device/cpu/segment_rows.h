@@ -13,8 +13,8 @@ struct RowBlock {
     bool causal;
     bool biased;
     int64_t n;
-    const uint8_t* rows[kBlockRows + 4] = {};  // four more than attention reads, for those that are asked for ahead
-    int64_t tokens[kBlockRows];                // cached row, ascending; 0 for virtual rows, which every query sees
+    const uint8_t* rows[kBlockRows] = {};
+    int64_t tokens[kBlockRows];  // cached row, ascending; 0 for virtual rows, which every query sees
     float bias[kBlockRows];
 
     // K or V of its rows. `following` is read next, null if nothing is: the first half of it is asked for with K.

@@ -46,12 +46,12 @@ HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const Row
     for (int64_t row = 0; row < rows.n; row += kLanes) {
         F quarters[Q][kLanes / 4];
         for (int64_t part = 0; part < kLanes / 4; ++part) {
-            prefetch_next(rows, row + part * 4);
             const T* four[4];
 #pragma GCC unroll 4
             for (int64_t j = 0; j < 4; ++j) {
                 const int64_t at = row + part * 4 + j;
                 four[j] = row_at<T>(rows, at < rows.n ? at : rows.n - 1);
+                prefetch_next(rows, at);
             }
             F total[Q][4];
 #pragma GCC unroll 4
@@ -101,7 +101,7 @@ HWY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, 
     for (int64_t row = 0; row < rows.n; ++row) {
         const auto* values = reinterpret_cast<const T*>(rows.at[row] + offset);
         asm("" : "+r"(values));  // one register for the row, not one for each vector of it
-        if (begin == 0 && row % 4 == 0) prefetch_next(rows, row);
+        if (begin == 0) prefetch_next(rows, row);
         F value[V];
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) value[v] = load(values + v * kLanes);

@@ -123,12 +123,12 @@ HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& row
     for (int64_t row = 0; row < rows.n; row += kLanes) {
         F quarters[Q][kLanes / 4];
         for (int64_t part = 0; part < kLanes / 4; ++part) {
-            prefetch_next(rows, row + part * 4);
             const uint8_t* at[4];
 #pragma GCC unroll 4
             for (int64_t r = 0; r < 4; ++r) {
                 const int64_t index = row + part * 4 + r;
                 at[r] = rows.at[index < rows.n ? index : rows.n - 1] + rows.offset;
+                prefetch_next(rows, index);
             }
             Level::Words high[Q];
             Level::Words low[Q];
@@ -270,7 +270,7 @@ HWY_INLINE void sum_half(const WeightDigits* weights, const Rows& rows, int64_t 
         const int64_t offset = rows.offset + begin;
         for (; row + 4 <= rows.n; row += 4) {
             if (!kUpper && begin == 0) {
-                prefetch_next(rows, row);
+                for (int64_t r = row; r < row + 4; ++r) prefetch_next(rows, r);
             }
             const uint8_t* const* at = rows.at + row;
             sum_four(hn::LoadU(kU8, at[0] + offset), hn::LoadU(kU8, at[1] + offset), hn::LoadU(kU8, at[2] + offset),

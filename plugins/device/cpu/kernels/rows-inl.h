@@ -7,15 +7,14 @@ HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
-// Asks for two rows of the next block when four of this one begin.
+// Asks for half a row of the next block for each row of this one.
 HWY_INLINE void prefetch_next(const Rows& rows, int64_t row) {
     if (rows.next == nullptr) return;
-    for (int64_t i = row / 2; i < row / 2 + 2; ++i) {
-        const auto* begin = reinterpret_cast<const char*>(rows.next[i]);
-        _mm_prefetch(begin, _MM_HINT_T0);
-        _mm_prefetch(begin + 64, _MM_HINT_T0);
-        for (int64_t at = 128; at < rows.next_bytes; at += 64) _mm_prefetch(begin + at, _MM_HINT_T0);
-    }
+    const int64_t half = rows.next_bytes / 2;
+    const auto* begin = reinterpret_cast<const char*>(rows.next[row / 2]) + (row % 2 == 0 ? 0 : half);
+    _mm_prefetch(begin, _MM_HINT_T0);
+    _mm_prefetch(begin + half - 1, _MM_HINT_T0);
+    for (int64_t at = 64; at + 64 < half; at += 64) _mm_prefetch(begin + at, _MM_HINT_T0);
 }
 
 // A width that the compiler knows, for the head sizes that most models have.
