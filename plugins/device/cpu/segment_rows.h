@@ -13,30 +13,18 @@ struct RowBlock {
     bool causal;
     bool biased;
     int64_t n;
-    const uint8_t* rows[kBlockRows];
+    const uint8_t* rows[kBlockRows] = {};
     int64_t tokens[kBlockRows];  // cached row, ascending; 0 for virtual rows, which every query sees
     float bias[kBlockRows];
 
     // K or V of its rows. `following` is read next, null if nothing is: the first half of it is asked for with K.
-    Rows keys(const RowBlock* following) const {
-        const int64_t n_next = following != nullptr ? (following->n + 1) / 2 : 0;
-        return {rows, n, 0, n_next > 0 ? following->rows : nullptr, n_next, next_bytes(following), layout.key_scale()};
-    }
-    Rows values(const RowBlock* following) const {
-        const int64_t before = following != nullptr ? (following->n + 1) / 2 : 0;
-        const int64_t n_next = following != nullptr ? following->n - before : 0;
-        return {rows,
-                n,
-                layout.value(),
-                n_next > 0 ? following->rows + before : nullptr,
-                n_next,
-                next_bytes(following),
-                layout.value_scale()};
-    }
+    Rows keys(const RowBlock* following) const { return part(0, layout.key_scale(), following, 0); }
+    Rows values(const RowBlock* following) const { return part(layout.value(), layout.value_scale(), following, 1); }
 
 private:
-    static int64_t next_bytes(const RowBlock* following) {
-        return following != nullptr ? following->layout.bytes() : 0;
+    Rows part(int64_t offset, int64_t scale, const RowBlock* following, int64_t half) const {
+        if (following == nullptr) return {rows, n, offset, nullptr, 0, scale};
+        return {rows, n, offset, following->rows + half * (n / 2), following->layout.bytes(), scale};
     }
 };
 

@@ -8,13 +8,18 @@ namespace kvplane::cpu {
 namespace {
 
 // Sums of four vectors, one after the other in each 128-bit part, still to be added over the parts.
+// Blends and one shuffle for each addition, as there are fewer ports for shuffles, which products share.
 HWY_INLINE F sum_in_parts(F a, F b, F c, F d) {
-    const hn::Repartition<uint64_t, D> pairs;
-    const F ab = hn::Add(hn::InterleaveLower(kF, a, b), hn::InterleaveUpper(kF, a, b));
-    const F cd = hn::Add(hn::InterleaveLower(kF, c, d), hn::InterleaveUpper(kF, c, d));
-    const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, cd));
-    const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, cd));
-    return hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high));
+    const hn::Repartition<double, D> pairs;
+    const auto halves = [&](F x, F y) {  // x0 + x2, x1 + x3, y0 + y2, y1 + y3
+        const auto wide_x = hn::BitCast(pairs, x);
+        const auto wide_y = hn::BitCast(pairs, y);
+        const F crossed = hn::BitCast(kF, hn::OddEven(wide_x, wide_y));
+        return hn::Add(hn::BitCast(kF, hn::OddEven(wide_y, wide_x)), hn::Shuffle1032(crossed));
+    };
+    const F ac = halves(a, c);
+    const F bd = halves(b, d);
+    return hn::Add(hn::OddEven(bd, ac), hn::Shuffle2301(hn::OddEven(ac, bd)));
 }
 
 // quarters[i] = sum_in_parts of rows 4i .. 4i + 3; result: lane r is the sum of row r.
@@ -34,8 +39,8 @@ HWY_INLINE F sum_parts(const F (&quarters)[kLanes / 4]) {
     }
 }
 
-template <typename T, int Q>
-HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const Rows& rows, int64_t width, float* out,
+template <typename T, int Q, typename W>
+HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const Rows& rows, W width, float* out,
                            int64_t out_stride) {
     const int64_t whole = width / kLanes * kLanes;
     for (int64_t row = 0; row < rows.n; row += kLanes) {
@@ -114,9 +119,9 @@ HWY_INLINE void accumulate_columns(const float* weights, int64_t weight_stride, 
     }
 }
 
-template <typename T, int Q>
-HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, const Rows& rows, int64_t width,
-                                float* out, int64_t out_stride) {
+template <typename T, int Q, typename W>
+HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, const Rows& rows, W width, float* out,
+                                int64_t out_stride) {
     constexpr int V = Level::kMultiplyVectors;
     int64_t begin = 0;
     for (; begin + V * kLanes <= width; begin += V * kLanes) {
@@ -128,9 +133,9 @@ HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, con
 }
 
 // Four queries share each row that is read and widened; the rest go in a tile of their own number.
-template <typename T>
-void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, int64_t width,
-                 float* out, int64_t out_stride) {
+template <typename T, typename W>
+void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, W width, float* out,
+                 int64_t out_stride) {
     for (; n_queries >= 4; n_queries -= 4, queries += 4 * query_stride, out += 4 * out_stride) {
         score_tile<T, 4>(queries, query_stride, rows, width, out, out_stride);
     }
@@ -142,16 +147,25 @@ void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, 
     }
 }
 
-void score_rows(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
-                int64_t width, float* out, int64_t out_stride) {
-    const auto run = type == RowType::F32   ? score_typed<float>
-                     : type == RowType::F16 ? score_typed<hwy::float16_t>
-                                            : score_typed<int8_t>;
+template <typename W>
+void score_of_width(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
+                    W width, float* out, int64_t out_stride) {
+    const auto run = type == RowType::F32   ? score_typed<float, W>
+                     : type == RowType::F16 ? score_typed<hwy::float16_t, W>
+                                            : score_typed<int8_t, W>;
     run(queries, query_stride, n_queries, rows, width, out, out_stride);
 }
 
-template <typename T>
-void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, int64_t width,
+void score_rows(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
+                int64_t width, float* out, int64_t out_stride) {
+    const auto run = [&](auto known) {
+        score_of_width(type, queries, query_stride, n_queries, rows, known, out, out_stride);
+    };
+    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
+}
+
+template <typename T, typename W>
+void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, W width,
                       float* out, int64_t out_stride) {
     for (; n_queries >= 4; n_queries -= 4, weights += 4 * weight_stride, out += 4 * out_stride) {
         accumulate_tile<T, 4>(weights, weight_stride, rows, width, out, out_stride);
@@ -164,10 +178,19 @@ void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_que
     }
 }
 
+template <typename W>
+void accumulate_of_width(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
+                         W width, float* out, int64_t out_stride) {
+    const auto run = type == RowType::F16 ? accumulate_typed<hwy::float16_t, W> : accumulate_typed<float, W>;
+    run(weights, weight_stride, n_queries, rows, width, out, out_stride);
+}
+
 void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
                      int64_t width, float* out, int64_t out_stride) {
-    const auto run = type == RowType::F16 ? accumulate_typed<hwy::float16_t> : accumulate_typed<float>;
-    run(weights, weight_stride, n_queries, rows, width, out, out_stride);
+    const auto run = [&](auto known) {
+        accumulate_of_width(type, weights, weight_stride, n_queries, rows, known, out, out_stride);
+    };
+    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
 }
 
 // Most blocks leave the maximum as it is: they need no maximum of their own, only to know that none is larger.

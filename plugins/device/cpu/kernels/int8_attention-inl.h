@@ -96,15 +96,40 @@ void quantise_queries(const float* queries, int64_t query_stride, int64_t n_quer
     }
 }
 
-template <int Q>
-HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& rows, const float* scales, int64_t width,
+// Adds the products of four rows, `keys` from column `begin` on, to the digits' sums.
+template <int Q, typename W>
+HWY_INLINE void add_int8_products(const QuantisedQueries& queries, const Bytes (&keys)[4], int64_t begin, int64_t width,
+                                  Level::Words (&high)[Q], Level::Words (&low)[Q]) {
+    Bytes turned[4];
+    turn_rows<uint32_t, uint64_t>(keys, turned);
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < 4; ++j) {
+        const Level::Words key = hn::Xor(turned[j], hn::Set(kU8, 128)).raw;
+#pragma GCC unroll 4
+        for (int q = 0; q < Q; ++q) {
+            const auto* digits = reinterpret_cast<const uint8_t*>(queries.digits) + q * quantised_query_bytes(width) +
+                                 begin * 8 + j * 2 * kVectorBytes;
+            high[q] = Level::dot8(high[q], key, Level::load(digits));
+            low[q] = Level::dot8(low[q], key, Level::load(digits + kVectorBytes));
+        }
+    }
+}
+
+template <int Q, typename W>
+HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& rows, const float* scales, W width,
                                 float* out, int64_t out_stride) {
     const auto word_at = [](const int32_t* p) { return Level::load(reinterpret_cast<const uint8_t*>(p)); };
-    const auto digits_at = [](const int8_t* p) { return Level::load(reinterpret_cast<const uint8_t*>(p)); };
+    const int64_t whole = width / kVectorBytes * kVectorBytes;
     for (int64_t row = 0; row < rows.n; row += kLanes) {
         F quarters[Q][kLanes / 4];
         for (int64_t part = 0; part < kLanes / 4; ++part) {
-            const int64_t first = row + part * 4;
+            const uint8_t* at[4];
+#pragma GCC unroll 4
+            for (int64_t r = 0; r < 4; ++r) {
+                const int64_t index = row + part * 4 + r;
+                at[r] = rows.at[index < rows.n ? index : rows.n - 1] + rows.offset;
+                prefetch_next(rows, index);
+            }
             Level::Words high[Q];
             Level::Words low[Q];
 #pragma GCC unroll 4
@@ -112,26 +137,15 @@ HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& row
                 high[q] = word_at(queries.starts + q * 32);
                 low[q] = word_at(queries.starts + q * 32 + 16);
             }
-#pragma GCC unroll 4
-            for (int64_t r = first; r < first + 4; ++r) prefetch_next(rows, r);
-            for (int64_t begin = 0; begin < width; begin += kVectorBytes) {
+            for (int64_t begin = 0; begin < whole; begin += kVectorBytes) {
+                const Bytes keys[4] = {hn::LoadU(kU8, at[0] + begin), hn::LoadU(kU8, at[1] + begin),
+                                       hn::LoadU(kU8, at[2] + begin), hn::LoadU(kU8, at[3] + begin)};
+                add_int8_products<Q, W>(queries, keys, begin, width, high, low);
+            }
+            if (whole < width) {
                 Bytes keys[4];
-#pragma GCC unroll 4
-                for (int64_t r = 0; r < 4; ++r) {
-                    keys[r] = hn::Xor(load_row(rows, first + r, begin, width), hn::Set(kU8, 128));
-                }
-                Bytes turned[4];
-                turn_rows<uint32_t, uint64_t>(keys, turned);
-#pragma GCC unroll 4
-                for (int64_t j = 0; j < 4; ++j) {
-#pragma GCC unroll 4
-                    for (int q = 0; q < Q; ++q) {
-                        const int8_t* digits =
-                            queries.digits + q * quantised_query_bytes(width) + begin * 8 + j * 2 * kVectorBytes;
-                        high[q] = Level::dot8(high[q], turned[j].raw, digits_at(digits));
-                        low[q] = Level::dot8(low[q], turned[j].raw, digits_at(digits + kVectorBytes));
-                    }
-                }
+                for (int64_t r = 0; r < 4; ++r) keys[r] = load_row(rows, row + part * 4 + r, whole, width);
+                add_int8_products<Q, W>(queries, keys, whole, width, high, low);
             }
 #pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) quarters[q][part] = of_digits(high[q], low[q]);
@@ -144,8 +158,9 @@ HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& row
     }
 }
 
-void score_int8_rows(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, int64_t width, float* out,
-                     int64_t out_stride) {
+template <typename W>
+void score_int8_of_width(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, W width, float* out,
+                         int64_t out_stride) {
     alignas(64) float scales[kBlockRows];
     gather_scales(rows, scales);
     for (int64_t q = 0; q < n_queries;) {
@@ -163,6 +178,12 @@ void score_int8_rows(const QuantisedQueries& queries, int64_t n_queries, const R
             q += 1;
         }
     }
+}
+
+void score_int8_rows(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, int64_t width, float* out,
+                     int64_t out_stride) {
+    const auto run = [&](auto known) { score_int8_of_width(queries, n_queries, rows, known, out, out_stride); };
+    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
 }
 
 // Blocks of 128 bits that stand [j][block], four vectors, in the order of columns [block][j].
@@ -221,53 +242,72 @@ HWY_INLINE Level::Words four_weights(const int8_t* p) {
     return Level::set(word);
 }
 
-template <int Q>
-HWY_INLINE void accumulate_int8_tile(const WeightDigits* weights, const Rows& rows, int64_t width, float* out,
+// Words 0 and 1 (or 2 and 3) of each block of turn_rows: half of the sums at a time stay in registers.
+template <int Q, bool kUpper, typename W>
+HWY_INLINE void sum_half(const WeightDigits* weights, const Rows& rows, int64_t begin, W width, F (&sums)[Q][4]) {
+    const hn::Repartition<uint16_t, D> pairs;
+    Level::Words high[Q][2];
+    Level::Words low[Q][2];
+#pragma GCC unroll 4
+    for (int q = 0; q < Q; ++q) high[q][0] = high[q][1] = low[q][0] = low[q][1] = Level::zero();
+    const auto sum_four = [&](Bytes a, Bytes b, Bytes c, Bytes d, int64_t row) HWY_ATTR {
+        const auto ab = hn::BitCast(pairs, kUpper ? hn::InterleaveUpper(kU8, a, b) : hn::InterleaveLower(kU8, a, b));
+        const auto cd = hn::BitCast(pairs, kUpper ? hn::InterleaveUpper(kU8, c, d) : hn::InterleaveLower(kU8, c, d));
+        const Level::Words first = hn::BitCast(kU8, hn::InterleaveLower(pairs, ab, cd)).raw;
+        const Level::Words second = hn::BitCast(kU8, hn::InterleaveUpper(pairs, ab, cd)).raw;
+#pragma GCC unroll 4
+        for (int q = 0; q < Q; ++q) {
+            const Level::Words more = four_weights(weights[q].high + row);
+            const Level::Words less = four_weights(weights[q].low + row);
+            high[q][0] = Level::dot7(high[q][0], more, first);
+            high[q][1] = Level::dot7(high[q][1], more, second);
+            low[q][0] = Level::dot7(low[q][0], less, first);
+            low[q][1] = Level::dot7(low[q][1], less, second);
+        }
+    };
+    int64_t row = 0;
+    if (width - begin >= kVectorBytes) {
+        const int64_t offset = rows.offset + begin;
+        for (; row + 4 <= rows.n; row += 4) {
+            if (!kUpper && begin == 0) {
+                for (int64_t r = row; r < row + 4; ++r) prefetch_next(rows, r);
+            }
+            const uint8_t* const* at = rows.at + row;
+            sum_four(hn::LoadU(kU8, at[0] + offset), hn::LoadU(kU8, at[1] + offset), hn::LoadU(kU8, at[2] + offset),
+                     hn::LoadU(kU8, at[3] + offset), row);
+        }
+    }
+    for (; row < rows.n; row += 4) {
+        sum_four(load_row(rows, row, begin, width), load_row(rows, row + 1, begin, width),
+                 load_row(rows, row + 2, begin, width), load_row(rows, row + 3, begin, width), row);
+    }
+#pragma GCC unroll 4
+    for (int q = 0; q < Q; ++q) {
+        sums[q][kUpper ? 2 : 0] = hn::Mul(of_digits(high[q][0], low[q][0]), set(weights[q].step));
+        sums[q][kUpper ? 3 : 1] = hn::Mul(of_digits(high[q][1], low[q][1]), set(weights[q].step));
+    }
+}
+
+template <int Q, typename W>
+HWY_INLINE void accumulate_int8_tile(const WeightDigits* weights, const Rows& rows, W width, float* out,
                                      int64_t out_stride) {
     for (int64_t begin = 0; begin < width; begin += kVectorBytes) {
-        Level::Words high[Q][4];
-        Level::Words low[Q][4];
-#pragma GCC unroll 4
+        F sums[Q][4];
+        sum_half<Q, false>(weights, rows, begin, width, sums);
+        sum_half<Q, true>(weights, rows, begin, width, sums);
         for (int q = 0; q < Q; ++q) {
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; ++j) high[q][j] = low[q][j] = Level::zero();
-        }
-        for (int64_t row = 0; row < rows.n; row += 4) {
-            Bytes values[4];
-#pragma GCC unroll 4
-            for (int64_t r = 0; r < 4; ++r) {
-                if (begin == 0) prefetch_next(rows, row + r);
-                values[r] = load_row(rows, row + r, begin, width);
-            }
-            Bytes turned[4];
-            turn_rows<uint8_t, uint16_t>(values, turned);
-#pragma GCC unroll 4
-            for (int q = 0; q < Q; ++q) {
-                const Level::Words four = four_weights(weights[q].high + row);
-                const Level::Words more = four_weights(weights[q].low + row);
-#pragma GCC unroll 4
-                for (int j = 0; j < 4; ++j) {
-                    high[q][j] = Level::dot7(high[q][j], four, turned[j].raw);
-                    low[q][j] = Level::dot7(low[q][j], more, turned[j].raw);
-                }
-            }
-        }
-#pragma GCC unroll 4
-        for (int q = 0; q < Q; ++q) {
-            F sums[4];
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; ++j) sums[j] = hn::Mul(of_digits(high[q][j], low[q][j]), set(weights[q].step));
-            order_columns(sums);
+            order_columns(sums[q]);
             for (int64_t j = 0; j < 4 && begin + j * kLanes < width; ++j) {
                 float* at = out + q * out_stride + begin + j * kLanes;
-                store(hn::Add(load(at), sums[j]), at);
+                store(hn::Add(load(at), sums[q][j]), at);
             }
         }
     }
 }
 
-void accumulate_int8_rows(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
-                          int64_t width, float* out, int64_t out_stride) {
+template <typename W>
+void accumulate_int8_of_width(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, W width,
+                              float* out, int64_t out_stride) {
     alignas(64) float scales[kBlockRows];
     gather_scales(rows, scales);
     for (int64_t q = 0; q < n_queries;) {
@@ -283,6 +323,14 @@ void accumulate_int8_rows(const float* weights, int64_t weight_stride, int64_t n
         }
         q += tile;
     }
+}
+
+void accumulate_int8_rows(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
+                          int64_t width, float* out, int64_t out_stride) {
+    const auto run = [&](auto known) {
+        accumulate_int8_of_width(weights, weight_stride, n_queries, rows, known, out, out_stride);
+    };
+    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
 }
 
 }  // namespace

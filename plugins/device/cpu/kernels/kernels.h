@@ -72,11 +72,10 @@ enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
 struct Rows {
     const uint8_t* const* at;
     int64_t n;
-    int64_t offset;  // bytes from each pointer to what is read
-    const uint8_t* const* next;
-    int64_t n_next;
-    int64_t next_bytes = 0;  // a row of `next`
-    int64_t scale = 0;       // bytes from each pointer to the f16 scale of an I8 row
+    int64_t offset;              // bytes from each pointer to what is read
+    const uint8_t* const* next;  // NULL, or half as many as `at` (rounded up to 16), any of them null
+    int64_t next_bytes = 0;      // a row of `next`
+    int64_t scale = 0;           // bytes from each pointer to the f16 scale of an I8 row
 };
 
 constexpr int64_t kBlockRows = 64;  // most rows that attention takes at once

@@ -7,15 +7,21 @@ HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
-// Asks for what the next block has: half a row of it for each row of this one.
+// Asks for half a row of the next block for each row of this one.
 HWY_INLINE void prefetch_next(const Rows& rows, int64_t row) {
-    if (row >= 2 * rows.n_next) return;
+    if (rows.next == nullptr) return;
     const int64_t half = rows.next_bytes / 2;
-    const uint8_t* begin = rows.next[row / 2] + (row % 2) * half;
-    for (int64_t at = 0; at < half; at += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(begin + at), _MM_HINT_T0);
-    }
+    const auto* begin = reinterpret_cast<const char*>(rows.next[row / 2]) + (row % 2 == 0 ? 0 : half);
+    _mm_prefetch(begin, _MM_HINT_T0);
+    _mm_prefetch(begin + half - 1, _MM_HINT_T0);
+    for (int64_t at = 64; at + 64 < half; at += 64) _mm_prefetch(begin + at, _MM_HINT_T0);
 }
+
+// A width that the compiler knows, for the head sizes that most models have.
+template <int64_t kValue>
+struct Width {
+    constexpr operator int64_t() const { return kValue; }
+};
 
 template <typename T>
 HWY_INLINE const T* row_at(const Rows& rows, int64_t row) {
