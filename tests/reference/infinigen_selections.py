@@ -18,6 +18,10 @@ p = prompt:
               4  step = max over the prompt of |column| / 7;    codes -8..7
             and a code stands for code * step.
   scores    s . key / sqrt(d) over the chosen columns, for the keys 0..position-1 (the current token is no candidate)
+  pages     of PAGE rows. With page_share < 1 rows are looked for in max(min_pages, page_share * pages rounded up) pages
+            only, so that scores elsewhere count as -inf. A page's score for a head is s . mean + |s| . spread, of all
+            columns of its k without A, as far as the cache goes (the current row is in it); less the head's best page;
+            then the best over the group's heads. The pages with the largest are searched.
   distance  per head: score minus the head's maximum (<= 0); then per KV head the best (largest) over its group's heads
   count     rule threshold: per KV head the number of keys with distance > -alpha (strict; forced rows count too), the
             mean over the KV heads, rounded down. Rule fixed: floor(fixed * position).
@@ -38,8 +42,9 @@ import numpy as np
 
 SCALE = 64
 MARGIN = 1e-4
+PAGE = 64
 DEFAULTS = dict(columns="abs_sum", ratio=0.3, key_bits=0, rule="threshold", alpha=4.0, fixed=0.1, min_tokens=1, cap=0.2,
-                sinks=0, recent=0)
+                sinks=0, recent=0, page_share=1.0, min_pages=1)
 PRESET = dict(columns="energy", ratio=0.5, key_bits=8, alpha=4.0, cap=0.2, sinks=4, recent=32)
 CASES = {
     "paper-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=60, prompt=40, skew=False),
@@ -57,6 +62,8 @@ CASES = {
     "few-keys-gqa2-d64": dict(kv_heads=1, group=2, d=64, tokens=44, prompt=40, skew=False, min_tokens=64, **PRESET),
     "everything-gqa2-d16": dict(kv_heads=1, group=2, d=16, tokens=70, prompt=60, skew=False, ratio=1.0, alpha=1e9,
                                 cap=1.0),
+    "pages-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=620, prompt=570, skew=False, columns="energy", ratio=0.5,
+                           key_bits=8, min_tokens=12, sinks=4, recent=16, page_share=0.45, min_pages=3),
 }
 
 
@@ -102,8 +109,21 @@ def count_of(distance, position, o):  # distance [kv_heads, position]
     return max(1, min(max(count, o["min_tokens"]), int(np.floor(np.float32(o["cap"]) * np.float32(position)))))
 
 
+def searched_rows(s, k, position, o):  # s [group, d], k [tokens, d]: which rows < position
+    pages = [k[first:min(first + PAGE, position + 1)] for first in range(0, position, PAGE)]
+    count = min(len(pages), max(o["min_pages"], int(np.ceil(o["page_share"] * len(pages)))))
+    if o["page_share"] == 1 or count == len(pages):
+        return np.ones(position, bool)
+    score = np.array([s @ page.mean(0) + np.abs(s) @ page.std(0) for page in pages]).T
+    best = (score - score.max(-1, keepdims=True)).max(0)
+    order = np.argsort(-best, kind="stable")
+    if best[order[count - 1]] - best[order[count]] < 10 * MARGIN:
+        raise Unclear("pages")
+    return np.isin(np.arange(position) // PAGE, order[:count])
+
+
 def choose(distance, forced, count):  # of one KV head: ascending keys
-    free = np.flatnonzero(~forced)
+    free = np.flatnonzero(~forced & np.isfinite(distance))
     order = free[np.argsort(-distance[free], kind="stable")]
     if count < len(order) and distance[order[count - 1]] - distance[order[count]] < MARGIN:
         raise Unclear("cut")
@@ -125,6 +145,9 @@ def select(q, s, k, skew, o):
     for row in range(s.shape[0]):
         position = prompt + row
         scores = np.array([queries[g][row] @ keys[g][:position].T / np.sqrt(d) for g in range(kv_heads)])
+        searched = np.array([searched_rows(s[row, g * group:(g + 1) * group], k[:, g], position, o)
+                             for g in range(kv_heads)])
+        scores = np.where(searched[:, None], scores, -np.inf)
         distance = (scores - scores.max(-1, keepdims=True)).max(1)  # [kv_heads, position]
         key = np.arange(position)
         forced = (key < o["sinks"]) | (position - key <= o["recent"])
@@ -165,7 +188,7 @@ def golden(name):
     else:
         raise SystemExit(f"{name}: no seed gives a clear outcome")
     shown = rows[:: max(1, len(rows) // 4)]
-    figures = lambda array, digits=6: np.round(array, digits).tolist()
+    figures = lambda array, digits=6: np.where(np.isfinite(array), np.round(array, digits), None).tolist()
     return {
         "about": "made by tests/reference/infinigen_selections.py, which says what each step computes",
         "tokens": case["tokens"], "prompt": case["prompt"], "kv_heads": case["kv_heads"], "group": case["group"],

@@ -20,6 +20,7 @@
  *  kvp.partial_index/1    -                     -                                          kvp_partial_index_arguments
  *  kvp.partial_keys/1     -                     -                                          kvp_partial_keys_arguments
  *  kvp.partial_scores/1   -                     q[n,H*d]                                   kvp_partial_scores_arguments
+ *  kvp.select_pages/1     -                     q[n,H*d]                                   kvp_select_pages_arguments
  *  kvp.select_rows/1      -                     -                                          kvp_select_rows_arguments
  *  kvp.page_means/1       -                     -                                          kvp_page_means_arguments
  *  kvp.page_bias/1        -                     -                                          kvp_page_bias_arguments
@@ -293,13 +294,36 @@ typedef struct kvp_select_rows_arguments {
     uint64_t pages_stride;
 } kvp_select_rows_arguments;
 
+/* The `count` best pages of each KV head (all, where there are fewer), ascending, to pages i32[G][pages_stride], and how
+ * many they are to page_counts i32[G]. A page's score for a query head is q . mean + |q| . spread of its K, which few rows
+ * of it exceed, less the best page's; the best head of the group counts. Ties: lower page. */
+typedef struct kvp_select_pages_arguments {
+    kvp_head head;
+    kvp_address means;   /* of page_means */
+    kvp_address spreads; /* of page_means */
+    kvp_address pages;
+    kvp_address page_counts;
+    uint64_t capacity; /* pages of means and spreads */
+    uint64_t pages_stride;
+    int64_t row; /* of q */
+    int64_t n_tokens;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_size;
+    uint32_t page_tokens;
+    uint32_t count;
+    uint32_t reserved0;
+} kvp_select_pages_arguments;
+
 /* means: virtual rows f32[G][capacity] of mean K||V of each page, brought up to date for cached rows
- * [token_begin, token_end) that were appended. A page that token_begin lies inside of goes on from its old mean. */
+ * [token_begin, token_end) that were appended; spreads f32[G][capacity][d]: the standard deviation of its K. A page that
+ * token_begin lies inside of goes on from its old values. */
 typedef struct kvp_page_means_arguments {
     kvp_head head;
     const kvp_rows* rows;
     kvp_address means;
-    uint64_t capacity; /* pages */
+    kvp_address spreads; /* 0: not wanted */
+    uint64_t capacity;   /* pages */
     int64_t token_begin;
     int64_t token_end;
     uint32_t page_tokens;

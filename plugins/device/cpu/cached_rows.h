@@ -69,8 +69,9 @@ public:
 
     // out[n][d] = K in f32, or V, of n rows that are there.
     void widen(const Kernels& kernels, const uint8_t* const* rows, int64_t n, float* out, bool values = false) const {
-        const int64_t scale = values ? layout_.value_scale() : layout_.key_scale();
-        kernels.widen_rows(type(), {rows, n, values ? layout_.value() : 0, nullptr, 0, scale}, head_size(), out);
+        Rows wanted{rows, n, values ? layout_.value() : 0, nullptr, 0};
+        wanted.scale = values ? layout_.value_scale() : layout_.key_scale();
+        kernels.widen_rows(type(), wanted, head_size(), out);
     }
 
     // All rows of [begin, end) are there; for checks before a region, whose parts must not throw.

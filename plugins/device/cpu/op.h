@@ -75,6 +75,7 @@ extern const Operation kColumnStatistics;
 extern const Operation kPartialIndex;
 extern const Operation kPartialKeys;
 extern const Operation kPartialScores;
+extern const Operation kSelectPages;
 extern const Operation kSelectRows;
 extern const Operation kPageMeans;
 extern const Operation kPageBias;

@@ -1,5 +1,6 @@
-// kvp.page_means/1: the mean K||V of each page, kept up to date as rows are appended.
+// kvp.page_means/1: the mean K||V of each page and the spread of its K, kept up to date as rows are appended.
 #include <algorithm>
+#include <cmath>
 
 #include "cached_rows.h"
 #include "op.h"
@@ -7,11 +8,15 @@
 namespace kvplane::cpu {
 namespace {
 
-void add_row(const Kernels& kernels, const CachedRows& cached, const uint8_t* row, float* wide, float* sum) {
+// squares: of K alone, where they are wanted.
+void add_row(const Kernels& kernels, const CachedRows& cached, const uint8_t* row, float* wide, float* sum,
+             float* squares) {
     const int64_t n = 2 * cached.head_size();
     cached.widen(kernels, &row, 1, wide);
     cached.widen(kernels, &row, 1, wide + cached.head_size(), true);
     kernels.shift_add(wide, 0.0f, sum, n);
+    if (squares == nullptr) return;
+    for (int64_t i = 0; i < cached.head_size(); ++i) squares[i] += wide[i] * wide[i];
 }
 
 void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
@@ -39,12 +44,21 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
         const auto after = static_cast<float>(end - page * page_tokens);
         for (int64_t head = 0; head < cached.n_kv_heads(); ++head) {
             float* mean = reinterpret_cast<float*>(a.means) + (head * static_cast<int64_t>(a.capacity) + page) * n;
+            float* spread = nullptr;
+            if (a.spreads != 0) {
+                spread = reinterpret_cast<float*>(a.spreads) + (head * static_cast<int64_t>(a.capacity) + page) * n / 2;
+                for (int64_t i = 0; i < n / 2; ++i)
+                    spread[i] = before == 0 ? 0.0f : (spread[i] * spread[i] + mean[i] * mean[i]) * before;
+            }
             for (int64_t i = 0; i < n; ++i)
                 mean[i] = before == 0 ? 0.0f : mean[i] * before;  // a new page holds anything
             for (int64_t token = begin; token < end; ++token) {
-                add_row(kernels, cached, cached.row(head, token), wide + worker * n, mean);
+                add_row(kernels, cached, cached.row(head, token), wide + worker * n, mean, spread);
             }
             for (int64_t i = 0; i < n; ++i) mean[i] /= after;
+            if (spread == nullptr) continue;
+            for (int64_t i = 0; i < n / 2; ++i)
+                spread[i] = std::sqrt(std::max(0.0f, spread[i] / after - mean[i] * mean[i]));
         }
     });
 }

@@ -6,7 +6,7 @@ const Operation* find_operation(std::string_view id) {
     static const Operation* const all[] = {
         &kEmbed,          &kRmsNorm,     &kLinear,    &kSwiglu,           &kRope,         &kKvWrite,
         &kAttentionInput, &kFeedForward, &kAttention, &kColumnStatistics, &kPartialIndex, &kPartialKeys,
-        &kPartialScores,  &kSelectRows,  &kPageMeans, &kPageBias,
+        &kPartialScores,  &kSelectRows,  &kPageMeans, &kPageBias,         &kSelectPages,
     };
     for (const Operation* operation : all) {
         if (operation->id == id) return operation;

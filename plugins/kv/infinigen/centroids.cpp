@@ -61,6 +61,7 @@ void Centroids::update(const Turn& turn, const kvp_rows& rows, int64_t begin, in
     auto arguments = kvp::make<kvp_page_means_arguments>();
     arguments.rows = &rows;
     arguments.means = turn.sidecar(Sidecars::means, &arguments.capacity);
+    arguments.spreads = turn.sidecar(Sidecars::spreads);
     arguments.token_begin = begin;
     arguments.token_end = end;
     arguments.page_tokens = context_.model.page_tokens;

@@ -31,6 +31,7 @@ struct LayerState {
 struct StateData {
     std::vector<LayerState> layers;
     kvp_address scores = 0;  // f32[G][n_cached], of this step, used by layer after layer
+    kvp_address pages = 0;   // i32[G][pages searched] and their counts i32[G], the same
     kvp_address bias = 0;    // f32[G][capacity of means], the same
 };
 

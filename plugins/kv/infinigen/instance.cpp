@@ -59,8 +59,9 @@ uint64_t Instance::scratch_bytes() const {
     const uint64_t scores = model.n_kv_heads * n_rows * sizeof(float) + rounding;
     // The capacity of the means may run ahead of the rows.
     const uint64_t bias = model.n_kv_heads * (2 * n_rows / model.page_tokens + 2) * sizeof(float) + rounding;
+    const uint64_t pages = model.n_kv_heads * (n_rows / model.page_tokens + 2) * sizeof(int32_t) + rounding;
     const uint64_t selection = model.n_kv_heads * (most + 1) * sizeof(int32_t) + 2 * rounding;
-    return guess + scores + bias + (model.n_layers - context_.first_layer) * selection;
+    return guess + scores + bias + pages + (model.n_layers - context_.first_layer) * selection;
 }
 
 void Instance::calibrate(uint32_t layer, const float* query, int64_t n_rows) {
@@ -109,6 +110,7 @@ void Instance::step_begin(const kvp_kv_step& step) {
     for (uint32_t i = 0; i < step.n_sequences; i++) {
         kvp_kv_state& state = *step.sequences[i]->state;
         state.scores = 0;
+        state.pages = 0;
         state.bias = 0;
         for (LayerState& layer : state.layers) layer.selection.valid = false;
     }

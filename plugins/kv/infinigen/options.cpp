@@ -64,6 +64,9 @@ constexpr auto table = kvp::options(
     kvp::option_choice("strict", of_preset, "preset|on|off",
                        "count scores above the threshold (on) or at it too (off)"),
     kvp::option_choice("centroids", of_preset, "preset|on|off", "page means stand in for the rows that are not read"),
+    kvp::option_f64("page_share", "-1", -1, 1,
+                    "share of the pages that rows are looked for in; 1: all; -1: the preset's; needs centroids"),
+    kvp::option_i64("min_pages", "-1", -1, most_tokens, "fewest pages that rows are looked for in; -1: the preset's"),
     kvp::option_i64("pool_tokens", "0", 0, most_tokens, "most rows of a sequence's cache; 0: no limit"),
     kvp::option_choice("pool_policy", "counter", "counter|lru|fifo", "which rows leave a full pool"),
     kvp::option_i64("pool_counter_bits", "8", 1, 31, "width of the use counters, which halve when one is full"),
@@ -84,6 +87,7 @@ Settings preset(std::string_view name) {
     settings.sinks = 0;
     settings.recent = 0;
     settings.centroids = false;
+    settings.page_share = 1;
     return settings;
 }
 
@@ -133,7 +137,7 @@ std::string percent(double share) {
 
 }  // namespace
 
-const std::array<const kvp_option*, 22>& option_pointers = table_pointers;
+const std::array<const kvp_option*, 24>& option_pointers = table_pointers;
 
 int64_t Settings::floor_count(int64_t n_past) const {
     return std::max(min_tokens, static_cast<int64_t>(std::floor(min_share * static_cast<double>(n_past))));
@@ -143,6 +147,12 @@ int64_t Settings::cap_count(int64_t n_past) const {
     // One more than our rounding says: the device multiplies in single precision.
     const auto capped = static_cast<int64_t>(std::floor(cap * static_cast<double>(n_past))) + 1;
     return std::clamp<int64_t>(capped, 1, std::max<int64_t>(n_past, 1));
+}
+
+int64_t Settings::searched_pages(int64_t n_pages) const {
+    if (!chooses_pages()) return n_pages;
+    const auto share = static_cast<int64_t>(std::ceil(page_share * static_cast<double>(n_pages)));
+    return std::min(n_pages, std::max({share, min_pages, int64_t{1}}));
 }
 
 uint32_t Settings::chosen_columns(uint32_t head_size) const {
@@ -173,6 +183,8 @@ Settings read_settings(const kvp::Host& host) {
     choose(host, "counts", count_modes, settings.per_head_counts);
     choose(host, "strict", switches, settings.strict);
     choose(host, "centroids", switches, settings.centroids);
+    choose(host, "page_share", settings.page_share);
+    choose(host, "min_pages", settings.min_pages);
     settings.pool.tokens = static_cast<uint64_t>(host.option_i64("pool_tokens"));
     choose(host, "pool_policy", policies, settings.pool.policy);
     settings.pool.counter_bits = static_cast<uint32_t>(host.option_i64("pool_counter_bits"));
@@ -201,6 +213,9 @@ std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
     if (settings.per_head_counts) text += ", counts per head";
     if (!settings.strict) text += ", threshold inclusive";
     if (settings.centroids) text += ", centroids";
+    if (settings.chooses_pages()) {
+        text += ", rows of max(" + std::to_string(settings.min_pages) + ", " + percent(settings.page_share) + ") pages";
+    }
     if (settings.pool.tokens > 0) {
         text += ", pool of " + std::to_string(settings.pool.tokens) + " tokens by " +
                 std::string(name_of(policies, settings.pool.policy));

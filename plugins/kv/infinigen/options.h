@@ -47,15 +47,21 @@ struct Settings {
     bool per_head_counts = false;
     bool strict = true;
     bool centroids = true;
+    double page_share = 0.125;  // of the pages that rows are looked for in, but at least min_pages of them
+    int64_t min_pages = 128;    // half of 16,384 tokens in pages of 64: below, a choice of pages does not pay
     PoolSettings pool;
 
     // The floor under the number of rows chosen out of n_past.
     int64_t floor_count(int64_t n_past) const;
     // Room for the rows chosen out of n_past: the cap, never less than one.
     int64_t cap_count(int64_t n_past) const;
+    // Pages that rows are looked for in, out of n_pages; n_pages: no choice is made.
+    int64_t searched_pages(int64_t n_pages) const;
     // Columns of a partial key that the index fills, and that it has room for.
     uint32_t chosen_columns(uint32_t head_size) const;
     uint32_t stored_columns(uint32_t head_size) const;
+    // Whether a choice of pages can happen at all.
+    bool chooses_pages() const { return centroids && page_share < 1; }
 };
 
 // Throws kvp::Failure(KVP_ERROR_INVALID) on values that do not go together.
@@ -64,6 +70,6 @@ Settings read_settings(const kvp::Host& host);
 // One line: what really runs.
 std::string summary(const Settings& settings, uint32_t head_size, bool skewed);
 
-extern const std::array<const kvp_option*, 22>& option_pointers;
+extern const std::array<const kvp_option*, 24>& option_pointers;
 
 }  // namespace kvplane::infinigen

@@ -8,7 +8,39 @@ namespace kvplane::infinigen {
 RowSelection::RowSelection(const Context& context)
     : context_(context),
       partial_scores_(*context.core, "kvp.partial_scores/1"),
-      select_rows_(*context.core, "kvp.select_rows/1") {}
+      select_rows_(*context.core, "kvp.select_rows/1") {
+    const bool whole_tiles = context.model.page_tokens % Sidecars::tile_rows == 0;
+    if (context.settings.chooses_pages() && whole_tiles) select_pages_ = DeviceOp(*context.core, "kvp.select_pages/1");
+}
+
+RowSelection::Pages RowSelection::choose_pages(const Turn& turn, const kvp_tensor* query, int64_t row) const {
+    const kvp_kv_model& model = context_.model;
+    const int64_t n_pages = (turn.n_past() + model.page_tokens - 1) / model.page_tokens;
+    Pages pages{context_.settings.searched_pages(n_pages), 0, 0};
+    if (!select_pages_ || pages.n == n_pages) return {};
+    const uint64_t list_bytes = uint64_t{model.n_kv_heads} * static_cast<uint64_t>(pages.n) * sizeof(int32_t);
+    if (turn.state().pages == 0) {
+        turn.state().pages = turn.scratch(list_bytes + model.n_kv_heads * sizeof(int32_t));
+    }
+    pages.list = turn.state().pages;
+    pages.counts = pages.list + list_bytes;
+
+    auto arguments = kvp::make<kvp_select_pages_arguments>();
+    arguments.means = turn.sidecar(Sidecars::means, &arguments.capacity);
+    arguments.spreads = turn.sidecar(Sidecars::spreads);
+    arguments.pages = pages.list;
+    arguments.page_counts = pages.counts;
+    arguments.pages_stride = static_cast<uint64_t>(pages.n);
+    arguments.row = row;
+    arguments.n_tokens = turn.n_past();
+    arguments.n_heads = model.n_heads;
+    arguments.n_kv_heads = model.n_kv_heads;
+    arguments.head_size = model.head_size;
+    arguments.page_tokens = model.page_tokens;
+    arguments.count = static_cast<uint32_t>(pages.n);
+    select_pages_.enqueue(turn.call(), {query}, &arguments);
+    return pages;
+}
 
 void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row) const {
     const kvp_kv_model& model = context_.model;
@@ -18,6 +50,8 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     if (turn.state().scores == 0) {
         turn.state().scores = turn.scratch(n_heads * static_cast<uint64_t>(n_past) * sizeof(float));
     }
+
+    const Pages pages = choose_pages(turn, query, row);
 
     auto scores = kvp::make<kvp_partial_scores_arguments>();
     scores.projection = turn.sidecar(Sidecars::projection);
@@ -34,6 +68,10 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     scores.head_size = model.head_size;
     scores.best_head = settings.best_head;
     scores.scale = 1.0f / std::sqrt(static_cast<float>(model.head_size));
+    scores.page_tokens = model.page_tokens;
+    scores.pages = pages.list;
+    scores.page_counts = pages.counts;
+    scores.pages_stride = static_cast<uint64_t>(pages.n);
     partial_scores_.enqueue(turn.call(), {query}, &scores);
 
     Selection& selection = turn.layer_state().selection;
@@ -61,6 +99,10 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     rows.alpha = static_cast<float>(settings.alpha);
     rows.max_share = static_cast<float>(settings.cap);
     rows.fixed_share = static_cast<float>(settings.fixed_share);
+    rows.page_tokens = scores.page_tokens;
+    rows.pages = scores.pages;
+    rows.page_counts = scores.page_counts;
+    rows.pages_stride = scores.pages_stride;
     select_rows_.enqueue(turn.call(), {}, &rows);
     selection.valid = true;
 }

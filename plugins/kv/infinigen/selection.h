@@ -1,4 +1,4 @@
-// From a query to rows: scores of all past rows by partial keys, a count by threshold, floor and cap, and the best rows
+// From a query to rows: in a long text first the pages that look promising, scores of their rows by partial keys, a count by threshold, floor and cap, and the best rows
 // of each KV head. The rows that are attended anyway (sinks, recent) count, but are not chosen.
 #pragma once
 
@@ -21,6 +21,15 @@ public:
 
 private:
     const Context& context_;
+    // Pages that rows are looked for in: how many, their list and its counts; 0: all.
+    struct Pages {
+        int64_t n = 0;
+        kvp_address list = 0;
+        kvp_address counts = 0;
+    };
+    Pages choose_pages(const Turn& turn, const kvp_tensor* query, int64_t row) const;
+
+    DeviceOp select_pages_;  // nothing where all pages are searched
     DeviceOp partial_scores_;
     DeviceOp select_rows_;
 };

@@ -36,6 +36,7 @@ Sidecars::Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t
         add(scales, "scales", KVP_SIDECAR_KV_HEAD, columns * sizeof(float), first_layer);
     }
     if (settings.centroids) add(means, "means", KVP_SIDECAR_PAGE, 2 * d * sizeof(float), first_layer);
+    if (settings.chooses_pages()) add(spreads, "spreads", KVP_SIDECAR_PAGE, d * sizeof(float), first_layer);
     for (const kvp_sidecar& sidecar : sidecars_) pointers_.push_back(&sidecar);
 }
 

@@ -7,6 +7,7 @@
 //   keys        [G][rows/16][c][16] partial keys in the type that was asked for, tiles of 16 rows (ops.h)
 //   scales      f32[G][rows]       for I8, f32[G][c] for I4
 //   means       f32[G][pages][2d]  page centroids K||V
+//   spreads     f32[G][pages][d]   the standard deviation of their K
 //
 // Rows of keys and scales are counted in pages: a row cannot be moved alone out of a tile, so when rows are replaced the
 // keys of the pages concerned are made anew.
@@ -20,7 +21,7 @@ namespace kvplane::infinigen {
 
 class Sidecars {
 public:
-    enum Id : uint32_t { statistics, projection, index, mean, keys, scales, means, n_ids };
+    enum Id : uint32_t { statistics, projection, index, mean, keys, scales, means, spreads, n_ids };
 
     // For layers from `first_layer` on.
     Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t first_layer);

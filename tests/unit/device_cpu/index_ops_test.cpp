@@ -1,5 +1,6 @@
 // Index ops beyond what golden_test.cpp covers: other types, shapes and edges, against the text of ops.h in doubles.
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "cached_sequence.h"
@@ -112,7 +113,7 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                 device().run("kvp.partial_scores/1", {Tensor::f32(q, {3, 6 * d})}, &ps);
                 for (int64_t g = 0; g < 2; ++g) {
                     std::vector<std::vector<double>> raw(3, std::vector<double>(kTokens - 1));
-                    double slack = 2e-5;  // and what quantised keys may round away
+                    double slack = 5e-5;  // of f32 sums, and what quantised keys may round away
                     for (size_t h = 0; h < 3; ++h) {
                         std::vector<double> projected(n);
                         double total = 0;
@@ -140,7 +141,7 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                                                 : type == KVP_TYPE_I4  ? 0.5
                                                 : type == KVP_TYPE_F16 ? most / 1024
                                                                        : 0;
-                            slack = std::max(slack, 2 * 0.25 * 0.501 * step * total + 2e-5);
+                            slack = std::max(slack, 2 * 0.25 * 0.501 * step * total + 5e-5);
                         }
                         const double maximum = *std::max_element(raw[h].begin(), raw[h].end());
                         for (double& x : raw[h]) x -= maximum;
@@ -239,9 +240,11 @@ TEST_P(CpuIndexOps, keeps_page_means_as_rows_are_appended) {
         CachedSequence cached(100, 2, 16, 4, type, 7);
         cached.fill(8);
         std::vector<float> means(2 * 14 * 32, NAN);
+        std::vector<float> spreads(2 * 14 * 16, NAN);
         auto a = structure<kvp_page_means_arguments>();
         a.rows = cached.rows();
         a.means = address_of(means);
+        a.spreads = address_of(spreads);
         a.capacity = 14;
         a.page_tokens = 8;
         int64_t done = 0;
@@ -254,10 +257,17 @@ TEST_P(CpuIndexOps, keeps_page_means_as_rows_are_appended) {
                 for (int64_t page = 0; page * 8 < end; ++page) {
                     for (int64_t i = 0; i < 32; ++i) {
                         double sum = 0;
+                        double squares = 0;
                         const int64_t last = std::min(end, page * 8 + 8);
-                        for (int64_t token = page * 8; token < last; ++token) sum += cached.get(g, token, i);
-                        ASSERT_NEAR(means[static_cast<size_t>((g * 14 + page) * 32 + i)],
-                                    sum / static_cast<double>(last - page * 8), 2e-6);
+                        for (int64_t token = page * 8; token < last; ++token) {
+                            sum += cached.get(g, token, i);
+                            squares += cached.get(g, token, i) * cached.get(g, token, i);
+                        }
+                        const double mean = sum / static_cast<double>(last - page * 8);
+                        ASSERT_NEAR(means[static_cast<size_t>((g * 14 + page) * 32 + i)], mean, 2e-6);
+                        if (i >= 16) continue;
+                        const double variance = squares / static_cast<double>(last - page * 8) - mean * mean;
+                        ASSERT_NEAR(spreads[static_cast<size_t>((g * 14 + page) * 16 + i)], std::sqrt(variance), 5e-4);
                     }
                 }
             }
@@ -313,6 +323,175 @@ TEST_P(CpuIndexOps, counts_what_a_page_mean_stands_for) {
             }
         }
     }
+}
+
+TEST_P(CpuIndexOps, keeps_the_pages_that_rows_may_be_found_in) {
+    for (const int64_t n_pages : {1, 63, 130, 700}) {
+        for (const uint32_t count : {1u, 20u, 700u}) {
+            constexpr int64_t d = 32;
+            const auto capacity = static_cast<size_t>(n_pages + 3);
+            auto means = random_floats(2 * capacity * 2 * d, 11);
+            auto spreads = random_floats(2 * capacity * d, 12);
+            for (float& x : spreads) x = std::abs(x);
+            const auto q = random_floats(2 * 6 * d, 13);
+            std::vector<int32_t> pages(2 * 700, -7);
+            std::vector<int32_t> counts(2, -7);
+            auto a = structure<kvp_select_pages_arguments>();
+            a.means = address_of(means);
+            a.spreads = address_of(spreads);
+            a.pages = address_of(pages);
+            a.page_counts = address_of(counts);
+            a.capacity = capacity;
+            a.pages_stride = 700;
+            a.row = 1;
+            a.n_tokens = n_pages * 16 - 5;
+            a.n_heads = 6;
+            a.n_kv_heads = 2;
+            a.head_size = d;
+            a.page_tokens = 16;
+            a.count = count;
+            device().run("kvp.select_pages/1", {Tensor::f32(q, {2, 6 * d})}, &a);
+            for (size_t g = 0; g < 2; ++g) {
+                std::vector<double> best(static_cast<size_t>(n_pages), -INFINITY);
+                for (size_t h = 0; h < 3; ++h) {
+                    std::vector<double> scores(static_cast<size_t>(n_pages));
+                    for (size_t page = 0; page < scores.size(); ++page) {
+                        for (size_t i = 0; i < d; ++i) {
+                            const double x = q[(6 + g * 3 + h) * d + i];
+                            scores[page] += x * means[(g * capacity + page) * 2 * d + i] +
+                                            std::abs(x) * spreads[(g * capacity + page) * d + i];
+                        }
+                    }
+                    const double most = *std::max_element(scores.begin(), scores.end());
+                    for (size_t page = 0; page < scores.size(); ++page)
+                        best[page] = std::max(best[page], scores[page] - most);
+                }
+                std::vector<int32_t> expected(static_cast<size_t>(n_pages));
+                std::iota(expected.begin(), expected.end(), 0);
+                std::stable_sort(expected.begin(), expected.end(), [&](int32_t x, int32_t y) {
+                    return best[static_cast<size_t>(x)] > best[static_cast<size_t>(y)];
+                });
+                expected.resize(std::min<size_t>(expected.size(), count));
+                std::sort(expected.begin(), expected.end());
+                const auto begin = pages.begin() + static_cast<int64_t>(g * 700);
+                ASSERT_EQ(std::vector<int32_t>(begin, begin + counts[g]), expected) << n_pages << " " << count;
+            }
+        }
+    }
+}
+
+// What is listed scores and is chosen as if there were no other rows; the last page may be part full.
+TEST_P(CpuIndexOps, scores_and_selects_within_listed_pages_alone) {
+    constexpr int64_t kTokens = 1000;
+    constexpr int64_t kCapacity = 1008;
+    constexpr uint32_t n = 12;
+    for (const uint32_t type : {KVP_TYPE_F16, KVP_TYPE_I8}) {
+        CachedSequence cached(kCapacity, 2, 32, 16, KVP_TYPE_F32, 1);
+        cached.fill(21);
+        auto projection = random_floats(2 * 32 * n, 22, 0.3f);
+        auto mean = random_floats(2 * n, 23);
+        std::vector<float> keys(2 * kCapacity * n);
+        std::vector<float> scales(2 * kCapacity);
+        auto pk = structure<kvp_partial_keys_arguments>();
+        pk.rows = cached.rows();
+        pk.projection = address_of(projection);
+        pk.mean = address_of(mean);
+        pk.keys = address_of(keys);
+        pk.scales = address_of(scales);
+        pk.capacity = kCapacity;
+        pk.token_end = kCapacity;
+        pk.type = type;
+        pk.n_columns = n;
+        device().run("kvp.partial_keys/1", {}, &pk);
+
+        const auto q = random_floats(6 * 32, 24);
+        std::vector<float> all(2 * kTokens);
+        std::vector<float> scores(2 * kTokens, 9.0f);
+        std::vector<int32_t> pages(2 * 16, -1);
+        std::vector<int32_t> page_counts = {5, 2};
+        const std::vector<int32_t> lists[] = {{0, 3, 4, 9, 15}, {7, 14}};  // page 15 ends at row 1,000
+        for (size_t g = 0; g < 2; ++g)
+            std::copy(lists[g].begin(), lists[g].end(), pages.begin() + static_cast<int64_t>(g * 16));
+        auto ps = structure<kvp_partial_scores_arguments>();
+        ps.projection = pk.projection;
+        ps.keys = pk.keys;
+        ps.scales = pk.scales;
+        ps.scores = address_of(all);
+        ps.capacity = kCapacity;
+        ps.scores_stride = ps.n_tokens = kTokens;
+        ps.type = type;
+        ps.n_columns = n;
+        ps.n_heads = 6;
+        ps.n_kv_heads = 2;
+        ps.head_size = 32;
+        ps.best_head = 0;  // the mean: all scores move alike when the maxima do
+        ps.scale = 0.25f;
+        device().run("kvp.partial_scores/1", {Tensor::f32(q, {1, 6 * 32})}, &ps);
+        ps.scores = address_of(scores);
+        ps.page_tokens = 64;
+        ps.pages = address_of(pages);
+        ps.page_counts = address_of(page_counts);
+        ps.pages_stride = 16;
+        device().run("kvp.partial_scores/1", {Tensor::f32(q, {1, 6 * 32})}, &ps);
+
+        std::vector<int32_t> index(2 * 200);
+        std::vector<int32_t> counts(2);
+        auto sr = structure<kvp_select_rows_arguments>();
+        sr.scores = ps.scores;
+        sr.scores_stride = ps.scores_stride;
+        sr.index = address_of(index);
+        sr.index_stride = sr.max_count = 200;
+        sr.counts = address_of(counts);
+        sr.n_tokens = kTokens;
+        sr.skip_begin = 10;
+        sr.skip_end = 20;
+        sr.n_kv_heads = 2;
+        sr.max_share = 1;
+        sr.fixed_share = 0.05f;
+        sr.page_tokens = 64;
+        sr.pages = ps.pages;
+        sr.page_counts = ps.page_counts;
+        sr.pages_stride = 16;
+        device().run("kvp.select_rows/1", {}, &sr);
+
+        for (size_t g = 0; g < 2; ++g) {
+            std::vector<int32_t> rows;
+            for (const int32_t page : lists[g]) {
+                for (int32_t row = page * 64; row < std::min<int32_t>(kTokens, page * 64 + 64); ++row)
+                    rows.push_back(row);
+            }
+            const float shift = scores[g * kTokens] - all[g * kTokens + static_cast<size_t>(rows[0])];
+            for (size_t i = 0; i < rows.size(); ++i) {
+                ASSERT_NEAR(scores[g * kTokens + i], all[g * kTokens + static_cast<size_t>(rows[i])] + shift, 1e-4);
+            }
+            ASSERT_EQ(scores[g * kTokens + rows.size()], 9.0f);
+            std::vector<size_t> order;
+            for (size_t i = 0; i < rows.size(); ++i) {
+                if (rows[i] >= 10 && rows[i] < kTokens - 20) order.push_back(i);
+            }
+            std::stable_sort(order.begin(), order.end(),
+                             [&](size_t x, size_t y) { return scores[g * kTokens + x] > scores[g * kTokens + y]; });
+            std::vector<int32_t> expected;
+            for (size_t i = 0; i < 50; ++i) expected.push_back(rows[order[i]]);
+            std::sort(expected.begin(), expected.end());
+            const auto begin = index.begin() + static_cast<int64_t>(g * 200);
+            ASSERT_EQ(std::vector<int32_t>(begin, begin + counts[g]), expected);
+        }
+    }
+    auto ps = structure<kvp_select_rows_arguments>();
+    std::vector<float> scores(64);
+    std::vector<int32_t> numbers = {1, 0};  // do not ascend
+    std::vector<int32_t> count = {2};
+    ps.scores = address_of(scores);
+    ps.scores_stride = ps.n_tokens = 64;
+    ps.index = address_of(numbers);
+    ps.index_stride = ps.max_count = 2;
+    ps.counts = ps.page_counts = address_of(count);
+    ps.n_kv_heads = 1;
+    ps.page_tokens = 32;
+    ps.pages = ps.index;
+    ps.pages_stride = 2;
+    EXPECT_EQ(device().try_run(device().prepare("kvp.select_rows/1"), {}, &ps), KVP_ERROR_INVALID);
 }
 
 KVPLANE_ALL_LEVELS(CpuIndexOps);

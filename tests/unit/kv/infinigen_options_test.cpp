@@ -24,7 +24,13 @@ TEST(InfinigenOptions, default_preset_is_the_measured_best) {
     EXPECT_EQ(
         summary({}),
         "infinigen: source residual_mid, energy columns 12 of 16, i8 partial keys, skew off, alpha 4, floor max(64, 3 "
-        "%), cap 20 %, sinks 4, recent 32, centroids");
+        "%), cap 20 %, sinks 4, recent 32, centroids, rows of max(128, 12.5 %) pages");
+}
+
+TEST(InfinigenOptions, pages_are_chosen_by_their_centroids_alone) {
+    EXPECT_EQ(summary({{"centroids", "off"}}).find("pages"), std::string::npos);
+    EXPECT_EQ(summary({{"page_share", "1"}}).find("pages"), std::string::npos);
+    EXPECT_NE(summary({{"page_share", "0.5"}, {"min_pages", "3"}}).find("max(3, 50 %) pages"), std::string::npos);
 }
 
 TEST(InfinigenOptions, takes_the_own_query_where_tiers_are_read_in_place) {

@@ -40,6 +40,11 @@ FakeHost::Options options_of(const json& golden) {
         {"source", "own_query"}, {"columns", columns},  {"key_type", bits == 8 ? "i8" : bits == 4 ? "i4" : "f32"},
         {"min_share", "0"},      {"dense_layers", "0"}, {"centroids", "off"}};
     for (const char* key : {"ratio", "alpha", "min_tokens", "cap", "sinks", "recent"}) options[key] = number(key);
+    if (given["page_share"] < 1) {
+        options["centroids"] = "on";
+        options["page_share"] = number("page_share");
+        options["min_pages"] = number("min_pages");
+    }
     if (given["rule"] == "fixed") options["fixed_share"] = number("fixed");
     return options;
 }
@@ -124,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Infinigen, GoldenSelection,
                          testing::Values("paper-mha-d16", "paper-skew-gqa2-d16", "query-gqa3-d16",
                                          "union-skew-gqa2-d16", "preset-gqa3-d16", "preset-skew-gqa3-d64",
                                          "int4-skew-gqa2-d16", "fixed-mha-d16", "few-keys-gqa2-d64",
-                                         "everything-gqa2-d16"),
+                                         "everything-gqa2-d16", "pages-gqa2-d16"),
                          [](const auto& info) {
                              std::string name = info.param;
                              std::replace(name.begin(), name.end(), '-', '_');
