@@ -187,6 +187,10 @@ uint64_t Engine::submit(GenerationRequest request) {
     running.text.prompt_tokens = static_cast<int64_t>(request.prompt.size());
     running.sampler.emplace(request.sampler);
     running.request = std::move(request);
+    // All that it can grow to, so that no step has to move it.
+    const int64_t most =
+        std::min(context_, running.text.prompt_tokens + std::max<int64_t>(0, running.request.max_tokens));
+    running.text.tokens.reserve(static_cast<size_t>(std::max(most, running.text.prompt_tokens)));
     running.first_logits = running.text.prompt_tokens - 1;
     const uint64_t id = add(std::move(running));
     try {
@@ -254,9 +258,9 @@ void Engine::on_row(Running& running, int64_t position, std::span<float> logits)
 
 bool Engine::step() {
     admit();
-    std::vector<std::pair<RunningText*, uint64_t>> ready;
+    ready_.clear();
     for (Running& running : running_) {
-        if (running.cache != nullptr && !running.held) ready.emplace_back(&running.text, running.id);
+        if (running.cache != nullptr && !running.held) ready_.emplace_back(&running.text, running.id);
     }
     // A pool makes room for a step by letting rows go; four pages must stay, two to choose from and two that are new.
     const int64_t pool_room = pool_rows() - 4 * int64_t{store_->layout().page_tokens};
@@ -264,25 +268,25 @@ bool Engine::step() {
                                    static_cast<uint64_t>(std::max<int64_t>(store_->layout().page_tokens, pool_room)));
     const SchedulerLimits limits{program_->max_rows(), static_cast<int64_t>(std::min<uint64_t>(room, INT32_MAX)),
                                  store_->layout().page_tokens, store_->spills() ? 1 : max_sequences_};
-    const Step next = next_step(ready, limits);
-    if (next.parts.empty()) return false;
+    next_ = next_step(ready_, limits, std::move(next_));
+    if (next_.parts.empty()) return false;
 
-    std::vector<StepRunner::Sequence> sequences;
-    std::vector<int64_t> rows;
-    std::vector<Running*> owner_of_row(static_cast<size_t>(next.n_rows()));
-    for (const StepPart& part : next.parts) {
+    sequences_.clear();
+    logit_rows_.clear();
+    owner_of_row_.clear();
+    for (const StepPart& part : next_.parts) {
         Running& running = find(part.user);
-        sequences.push_back({running.id, running.cache, running.state});
+        sequences_.push_back({running.id, running.cache, running.state});
         if (part.prefill && on_prefill) on_prefill(running.text.n_computed, running.text.prompt_tokens);
         for (int64_t row = part.row_begin; row < part.row_begin + part.n_rows; ++row) {
-            owner_of_row[static_cast<size_t>(row)] = &running;
-            if (next.positions[static_cast<size_t>(row)] >= running.first_logits) rows.push_back(row);
+            owner_of_row_.push_back(&running);
+            if (next_.positions[static_cast<size_t>(row)] >= running.first_logits) logit_rows_.push_back(row);
         }
     }
-    runner_->run(next, sequences, rows, [&](int64_t row, std::span<float> logits) {
-        on_row(*owner_of_row[static_cast<size_t>(row)], next.positions[static_cast<size_t>(row)], logits);
+    runner_->run(next_, sequences_, logit_rows_, [this](int64_t row, std::span<float> logits) {
+        on_row(*owner_of_row_[static_cast<size_t>(row)], next_.positions[static_cast<size_t>(row)], logits);
     });
-    for (const StepPart& part : next.parts) {
+    for (const StepPart& part : next_.parts) {
         Running& running = find(part.user);
         if (running.reason != FinishReason::running) finish(running, running.reason);
     }

@@ -140,6 +140,12 @@ private:
     std::unique_ptr<KvStore> store_;
     std::unique_ptr<StepRunner> runner_;
     std::list<Running> running_;
+    // Of the step at hand; they keep their memory from step to step.
+    std::vector<std::pair<RunningText*, uint64_t>> ready_;
+    Step next_;
+    std::vector<StepRunner::Sequence> sequences_;
+    std::vector<int64_t> logit_rows_;     // rows whose logits are wanted
+    std::vector<Running*> owner_of_row_;  // of every row
     uint64_t last_id_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "schedule/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvplane {
 
@@ -18,8 +19,11 @@ void add_part(Step& step, RunningText& text, uint64_t user, int64_t n_rows, bool
 
 }  // namespace
 
-Step next_step(std::span<const std::pair<RunningText*, uint64_t>> sequences, const SchedulerLimits& limits) {
-    Step step;
+Step next_step(std::span<const std::pair<RunningText*, uint64_t>> sequences, const SchedulerLimits& limits, Step used) {
+    Step step = std::move(used);
+    step.parts.clear();
+    step.tokens.clear();
+    step.positions.clear();
     const int64_t room = std::min(limits.max_rows, limits.max_new_rows);
     for (const auto& [text, user] : sequences) {
         const bool waits = text->n_computed < static_cast<int64_t>(text->tokens.size());

@@ -17,6 +17,8 @@ struct SchedulerLimits {
 };
 
 // `sequences`: a running text and the caller's number for it. An empty step: nothing is left to do.
-Step next_step(std::span<const std::pair<RunningText*, uint64_t>> sequences, const SchedulerLimits& limits);
+// `used`: an old step, whose memory the new one takes over.
+Step next_step(std::span<const std::pair<RunningText*, uint64_t>> sequences, const SchedulerLimits& limits,
+               Step used = {});
 
 }  // namespace kvplane

