@@ -89,7 +89,7 @@ std::vector<OptionSpec> core_options() {
         plugin_name("device.plugin", "cpu", "device that computes: a plugin's id or the path of its library"),
         list("device.fallback", OptionType::string_list,
              "devices to take, in order, when device.plugin cannot be loaded"),
-        integer("device.threads", 0, 0, 1024, "threads", "threads of the device; 0: all cores"),
+        integer("device.threads", 0, 0, 1024, "threads", "threads of the device; 0: all that the process may use"),
         {.path = "device.exact_f32",
          .type = OptionType::boolean,
          .default_value = false,

@@ -136,22 +136,24 @@ void attention(benchmark::State& state) {
                                                  benchmark::Counter::kIsRate);
 }
 
+// The partial keys of one layer after another, as many as to leave the caches.
 void partial_scores(benchmark::State& state) {
-    constexpr int64_t kTokens = 8192;
-    auto keys = std::vector<uint8_t>(3 * kTokens * 32, 0x21);
-    auto scales = random_floats(3 * kTokens, 4);
-    auto projection = random_floats(3 * 64 * 32, 5);
-    auto scores = std::vector<float>(3 * kTokens);
+    constexpr int kLayers = 28;
+    constexpr uint32_t kColumns = 48;
+    const int64_t n_tokens = state.range(0);
+    const auto layer_bytes = static_cast<size_t>(3 * n_tokens * kColumns);
+    auto keys = std::vector<uint8_t>(kLayers * layer_bytes, 0x21);
+    auto scales = random_floats(static_cast<size_t>(kLayers * 3 * n_tokens), 4);
+    auto projection = random_floats(3 * 64 * kColumns, 5);
+    auto scores = std::vector<float>(static_cast<size_t>(3 * n_tokens));
     const auto q = random_floats(576, 6);
     auto a = structure<kvp_partial_scores_arguments>();
     a.projection = address_of(projection);
-    a.keys = address_of(keys);
-    a.scales = address_of(scales);
     a.scores = address_of(scores);
-    a.capacity = a.scores_stride = kTokens;
-    a.n_tokens = kTokens;
+    a.capacity = a.scores_stride = static_cast<uint64_t>(n_tokens);
+    a.n_tokens = n_tokens;
     a.type = KVP_TYPE_I8;
-    a.n_columns = 32;
+    a.n_columns = kColumns;
     a.n_heads = 9;
     a.n_kv_heads = 3;
     a.head_size = 64;
@@ -159,7 +161,16 @@ void partial_scores(benchmark::State& state) {
     a.scale = 0.125f;
     const Tensor operand = Tensor::f32(q, {1, 576});
     const auto plan = harness().prepare("kvp.partial_scores/1");
-    for (auto _ : state) harness().run(plan, {operand}, &a);
+    for (auto _ : state) {
+        for (size_t layer = 0; layer < kLayers; ++layer) {
+            a.keys = reinterpret_cast<kvp_address>(keys.data() + layer * layer_bytes);
+            a.scales = reinterpret_cast<kvp_address>(scales.data() + layer * static_cast<size_t>(3 * n_tokens));
+            harness().run(plan, {operand}, &a);
+        }
+    }
+    state.counters["GB/s"] =
+        benchmark::Counter(static_cast<double>(kLayers * layer_bytes) * static_cast<double>(state.iterations()) / 1e9,
+                           benchmark::Counter::kIsRate);
 }
 
 void select_rows(benchmark::State& state) {
@@ -260,7 +271,14 @@ BENCHMARK(attention)
     ->UseRealTime()
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK(partial_scores)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(partial_scores)
+    ->Arg(64)
+    ->Arg(512)
+    ->Arg(7680)
+    ->Arg(65536)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(select_rows)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(small_ops)->Arg(1)->Arg(512)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 

@@ -210,10 +210,13 @@ typedef struct kvp_partial_index_arguments {
     uint32_t head_size;
 } kvp_partial_index_arguments;
 
-/* Partial keys of cached rows [token_begin, token_end): key * projection - mean. Stored as [G][capacity] rows of
- * n_columns values. F32, F16: as they are (mean not subtracted). I8: round(x / s), s = max|x| / 127 a row, clamped to
- * [-128, 127], with scales f32[G][capacity]. I4: round(x / s), s = scales f32[G][n_columns], clamped to [-8, 7], two a
- * byte (low nibble first, value + 8). */
+/* Partial keys of cached rows [token_begin, token_end): key * projection - mean. Stored as [G][capacity / 16] tiles of 16
+ * rows side by side, capacity a multiple of 16:
+ *   F32, F16  [n_columns][16]: the values as they are (mean not subtracted)
+ *   I8        [n_columns / 4][16][4]: round(x / s) + 128, s = max|x| / 127 a row, with scales f32[G][capacity]
+ *   I4        [n_columns / 8][16][4], a byte two columns: the first four in the low nibbles, the next four in the high ones:
+ *             round(x / s) + 8, clamped to [0, 15], with s = scales f32[G][n_columns]
+ * The last word of 4 or 8 columns is padded. */
 typedef struct kvp_partial_keys_arguments {
     kvp_head head;
     const kvp_rows* rows;
@@ -232,7 +235,8 @@ typedef struct kvp_partial_keys_arguments {
 
 /* scores f32[G][scores_stride] of cached rows [0, n_tokens) for the query in row `row` of q: per head
  * scale * (q projection) . partial key, less the head's maximum; then the best head of the group (best_head = 1), or the
- * group's mean (0). */
+ * group's mean (0). With `pages`, of the rows of those pages alone, one page after the other: entry e of KV head g is row
+ * pages[g][e / page_tokens] * page_tokens + e % page_tokens, as far as it is below n_tokens. */
 typedef struct kvp_partial_scores_arguments {
     kvp_head head;
     kvp_address projection;
@@ -250,7 +254,10 @@ typedef struct kvp_partial_scores_arguments {
     uint32_t head_size;
     uint32_t best_head;
     float scale;
-    uint32_t reserved0;
+    uint32_t page_tokens;    /* of a listed page, a multiple of 16 */
+    kvp_address pages;       /* i32[G][pages_stride], ascending; 0: all rows */
+    kvp_address page_counts; /* i32[G]: how many are listed */
+    uint64_t pages_stride;
 } kvp_partial_scores_arguments;
 
 enum {
@@ -261,7 +268,8 @@ enum {
 /* count = mean over KV heads of #{score >= -alpha}, or > with STRICT, rounded down (fixed_share >= 0: that share of n_tokens instead), at
  * least min_count, at most floor(max_share * n_tokens), at least 1. Then the `count` best rows of each KV head outside
  * [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index i32[G][index_stride]; how many there are to
- * counts i32[G]. Ties: lower row. alpha may be infinite. */
+ * counts i32[G]. Ties: lower row. alpha may be infinite. `pages` as in partial_scores, whose scores these are: then only
+ * rows of those pages count and are chosen. */
 typedef struct kvp_select_rows_arguments {
     kvp_head head;
     kvp_address scores;
@@ -279,7 +287,10 @@ typedef struct kvp_select_rows_arguments {
     float alpha;
     float max_share;
     float fixed_share;
-    uint32_t reserved0;
+    uint32_t page_tokens;
+    kvp_address pages;
+    kvp_address page_counts;
+    uint64_t pages_stride;
 } kvp_select_rows_arguments;
 
 /* means: virtual rows f32[G][capacity] of mean K||V of each page, brought up to date for cached rows

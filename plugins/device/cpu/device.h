@@ -38,6 +38,8 @@ struct Workspace {
     Scratch<float> more_floats;
     Scratch<float> tiles;
     Scratch<int32_t> ints;
+    Scratch<int8_t> bytes;
+    Scratch<KeyQuery> key_queries;
     Scratch<ActivationBlock> activations;
     Scratch<ActivationBlock> more_activations;
     Scratch<uint8_t*> places;

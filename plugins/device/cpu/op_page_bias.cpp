@@ -1,7 +1,5 @@
 // kvp.page_bias/1: how many rows each page mean stands for, as a bias.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "op.h"
 
@@ -19,8 +17,6 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     const int64_t begin = std::min(a.skip_begin, a.n_tokens);
     const int64_t end = std::max(begin, a.n_tokens - a.skip_end);
 
-    std::vector<float> logarithms(static_cast<size_t>(page_tokens) + 1, -std::numeric_limits<float>::infinity());
-    for (size_t i = 1; i < logarithms.size(); ++i) logarithms[i] = std::log(static_cast<float>(i));
     int32_t* left = queue.workspace.ints.get(std::max<int64_t>(n_pages, 1));
     for (uint32_t head = 0; head < a.n_kv_heads; ++head) {
         for (int64_t page = 0; page < n_pages; ++page) {
@@ -33,11 +29,11 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
         if (count < 0 || static_cast<uint64_t>(count) > a.index_stride)
             invalid("page_bias counts more rows than its index holds");
         for (int64_t i = 0; i < count; ++i) {
-            if (index[i] >= begin && index[i] < end) --left[index[i] / page_tokens];
+            if (index[i] < begin || index[i] >= end) continue;
+            --left[static_cast<uint32_t>(index[i]) / a.page_tokens];
         }
         float* bias = reinterpret_cast<float*>(a.bias) + head * a.capacity;
-        for (int64_t page = 0; page < n_pages; ++page)
-            bias[page] = logarithms[static_cast<size_t>(std::max(left[page], 0))];
+        queue.device.kernels.logarithms(left, bias, n_pages);
     }
 }
 

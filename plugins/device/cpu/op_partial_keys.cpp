@@ -10,18 +10,15 @@
 namespace kvplane::cpu {
 namespace {
 
-constexpr int64_t kChunk = 64;  // rows projected at once
-
-int32_t quantise(float x, float step, float most) {
-    return step > 0 ? static_cast<int32_t>(std::nearbyint(std::clamp(x / step, -most - 1, most))) : 0;
-}
+constexpr int64_t kChunk = 64;  // rows projected at once, whole tiles
 
 class PartialKeys {
 public:
     PartialKeys(kvp_queue& queue, const kvp_partial_keys_arguments& a)
         : queue_(queue), a_(a), cached_(a.rows), out_(a.keys, a.capacity, a.type, a.n_columns), n_(a.n_columns) {
         if (a.projection == 0) invalid("partial_keys has no projection");
-        if (centred() && (a.mean == 0 || a.scales == 0)) invalid("quantised partial keys need a mean and scales");
+        if (out_.has_codes() && (a.mean == 0 || a.scales == 0))
+            invalid("quantised partial keys need a mean and scales");
         if (a.token_begin < 0 || a.token_end < a.token_begin || a.token_end > out_.capacity) {
             invalid("partial_keys names rows outside its capacity");
         }
@@ -46,7 +43,7 @@ public:
                 if (find_scales) {
                     raise(projected, n_rows, most + (worker * n_heads + head) * n_);
                 } else {
-                    for (int64_t row = 0; row < n_rows; ++row) store(head, token + row, projected + row * n_);
+                    store(head, token, n_rows, projected);
                 }
             }
         });
@@ -54,8 +51,6 @@ public:
     }
 
 private:
-    bool centred() const { return a_.type == KVP_TYPE_I8 || a_.type == KVP_TYPE_I4; }
-
     const float* project(int64_t head, int64_t token, int64_t n_rows, float* scratch) const {
         const int64_t d = cached_.head_size();
         const Kernels& kernels = queue_.device.kernels;
@@ -65,7 +60,7 @@ private:
         cached_.widen(kernels, rows, n_rows, scratch);
         const float* projection = reinterpret_cast<const float*>(a_.projection) + head * d * n_;
         kernels.multiply(scratch, d, 1, projection, n_, projected, n_, n_rows, d, n_, false);
-        if (centred()) {
+        if (out_.has_codes()) {
             const float* mean = reinterpret_cast<const float*>(a_.mean) + head * n_;
             for (int64_t row = 0; row < n_rows; ++row) {
                 for (int64_t i = 0; i < n_; ++i) projected[row * n_ + i] -= mean[i];
@@ -88,26 +83,12 @@ private:
         }
     }
 
-    void store(int64_t head, int64_t token, const float* x) const {
-        uint8_t* out = out_.row(head, token);
-        if (a_.type == KVP_TYPE_F32) {
-            std::memcpy(out, x, static_cast<size_t>(n_) * sizeof(float));
-        } else if (a_.type == KVP_TYPE_F16) {
-            queue_.device.kernels.to_f16(x, reinterpret_cast<uint16_t*>(out), n_);
-        } else if (a_.type == KVP_TYPE_I8) {
-            float most = 0;
-            for (int64_t i = 0; i < n_; ++i) most = std::max(most, std::abs(x[i]));
-            const float step = most / 127;
-            reinterpret_cast<float*>(a_.scales)[head * out_.capacity + token] = step;
-            for (int64_t i = 0; i < n_; ++i) out[i] = static_cast<uint8_t>(quantise(x[i], step, 127));
-        } else {
-            const float* steps = reinterpret_cast<const float*>(a_.scales) + head * n_;
-            for (int64_t i = 0; i < n_; i += 2) {
-                const int32_t low = quantise(x[i], steps[i], 7) + 8;
-                const int32_t high = quantise(x[i + 1], steps[i + 1], 7) + 8;
-                out[i / 2] = static_cast<uint8_t>(low | high << 4);
-            }
-        }
+    void store(int64_t head, int64_t token, int64_t n_rows, const float* x) const {
+        const auto format = static_cast<size_t>(out_.format);
+        float* scales = reinterpret_cast<float*>(a_.scales);
+        if (out_.format == KeyFormat::I8) scales += head * out_.capacity;
+        if (out_.format == KeyFormat::I4) scales += head * n_;
+        queue_.device.kernels.pack_keys[format](x, n_rows, n_, scales, out_.tiles(head), token);
     }
 
     kvp_queue& queue_;

@@ -18,6 +18,7 @@ constexpr auto kSpin = 100us;
 constexpr auto kPatience = 100us;
 constexpr auto kShortestRest = 5ms;
 constexpr auto kLongestRest = 1280ms;
+constexpr auto kUntilItIsBack = std::chrono::steady_clock::time_point::max();
 
 constexpr uint32_t region_of(uint64_t ticket) {
     return static_cast<uint32_t>(ticket >> 32);
@@ -135,20 +136,27 @@ void ThreadPool::wait_for_workers(uint32_t n_ticks, Clock::time_point start) {
     const auto all_done = [&] { return finished_.load(std::memory_order_acquire) == n_ticks; };
     const auto waits_since = Clock::now();
     if (spin(waits_since - start + kPatience, all_done)) return;
-    let_rest(Clock::now());
+    stop_late_workers(Clock::now());
     for (uint32_t seen = finished_.load(); seen != n_ticks; seen = finished_.load(std::memory_order_acquire)) {
         finished_.wait(seen, std::memory_order_acquire);
     }
+    begin_rests(Clock::now());
 }
 
-void ThreadPool::let_rest(Clock::time_point now) {
+void ThreadPool::stop_late_workers(Clock::time_point now) {
     for (auto& worker : workers_) {
         if (worker->rests.load(std::memory_order_relaxed) || !worker->busy.load(std::memory_order_relaxed)) continue;
         const bool again_soon = now - worker->rests_until < 4 * worker->rest;
         worker->rest = again_soon ? std::min<Clock::duration>(2 * worker->rest, kLongestRest) : kShortestRest;
-        worker->rests_until = now + worker->rest;
+        worker->rests_until = kUntilItIsBack;
         worker->rests.store(true, std::memory_order_relaxed);
         ++n_resting_;
+    }
+}
+
+void ThreadPool::begin_rests(Clock::time_point now) {
+    for (auto& worker : workers_) {
+        if (worker->rests_until == kUntilItIsBack) worker->rests_until = now + worker->rest;
     }
 }
 

@@ -69,7 +69,8 @@ private:
     uint32_t ticks_to_take(uint64_t ticket) const;
     void take_items(uint32_t region, uint32_t worker);
     void wait_for_workers(uint32_t n_ticks, Clock::time_point start);
-    void let_rest(Clock::time_point now);
+    void stop_late_workers(Clock::time_point now);
+    void begin_rests(Clock::time_point now);
     void end_rests(Clock::time_point now);
     void work(uint32_t index);
 

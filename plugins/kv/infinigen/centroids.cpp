@@ -20,15 +20,8 @@ void Centroids::append(const Turn& turn) const {
 }
 
 void Centroids::refresh(const Turn& turn, const std::vector<int64_t>& pages, int64_t n_rows) const {
-    const int64_t page_tokens = context_.model.page_tokens;
-    for (size_t i = 0; i < pages.size();) {
-        size_t next = i + 1;
-        while (next < pages.size() && pages[next] == pages[next - 1] + 1) next++;
-        const int64_t run_end = std::min((pages[next - 1] + 1) * page_tokens, n_rows);
-        turn.visit(pages[i] * page_tokens, run_end,
-                   [&](const kvp_rows& rows, int64_t begin, int64_t end) { update(turn, rows, begin, end); });
-        i = next;
-    }
+    turn.visit_pages(pages, n_rows,
+                     [&](const kvp_rows& rows, int64_t begin, int64_t end) { update(turn, rows, begin, end); });
 }
 
 kvp_segment Centroids::segment(const Turn& turn) const {

@@ -24,6 +24,12 @@ kvp_address Turn::sidecar(Sidecars::Id id, uint64_t* capacity) const {
     return address;
 }
 
+kvp_address Turn::keys(uint64_t* capacity) const {
+    const kvp_address address = sidecar(Sidecars::keys, capacity);
+    *capacity *= sidecars_.page_rows();
+    return address;
+}
+
 kvp_rows Turn::rows() const {
     auto rows = kvp::make<kvp_rows>();
     kvp::check(context_.core->rows(call_, number_, layer_, &rows));

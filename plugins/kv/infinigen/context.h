@@ -1,6 +1,7 @@
 // What every part of the strategy works with: the core, the model, the settings, and one hook's view of a sequence.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -74,6 +75,8 @@ public:
     kvp_address scratch(uint64_t n_bytes) const;
     // The address of a sidecar; capacity in rows or pages.
     kvp_address sidecar(Sidecars::Id id, uint64_t* capacity = nullptr) const;
+    // The partial keys, and for how many rows there is room.
+    kvp_address keys(uint64_t* capacity) const;
     kvp_rows rows() const;
 
     // body(rows, begin, end) for each piece of cached rows [begin, end), in order, with rows that the device can read.
@@ -90,6 +93,18 @@ public:
                 return self.host.guard([&] { self.body(*rows, piece_begin, piece_end); });
             },
             &visit));
+    }
+
+    // The same for all rows of `pages` (ascending, distinct), of a cache of n_rows rows.
+    template <typename Body>
+    void visit_pages(const std::vector<int64_t>& pages, int64_t n_rows, const Body& body) const {
+        const int64_t page_tokens = context_.model.page_tokens;
+        for (size_t i = 0; i < pages.size();) {
+            size_t next = i + 1;
+            while (next < pages.size() && pages[next] == pages[next - 1] + 1) next++;
+            visit(pages[i] * page_tokens, std::min((pages[next - 1] + 1) * page_tokens, n_rows), body);
+            i = next;
+        }
     }
 
 private:

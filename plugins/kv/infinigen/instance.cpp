@@ -1,6 +1,7 @@
 #include "instance.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "segments.h"
 
@@ -185,17 +186,23 @@ void Instance::rows_replaced(kvp_kv_call* call, const kvp_kv_step& step, const k
     }
     layer.pool->replace(moved, eviction.n_rows, eviction.victims);
     layer.selection.valid = false;  // its row numbers are old
-    if (!centroids_ || eviction.layer < context_.first_layer) return;
+    if (eviction.layer < context_.first_layer) return;
     const int64_t page_tokens = context_.model.page_tokens;
     const int64_t n_rows = layer.pool->n_rows();
     std::vector<int64_t> pages;  // those with victims, and those that the moved page's going has renumbered
-    for (uint32_t i = 0; i < eviction.n_kv_heads * eviction.n_rows; i++) {
-        pages.push_back(eviction.victims[i] / page_tokens);
+    if (page_tokens >= Sidecars::tile_rows) {
+        for (uint32_t i = 0; i < eviction.n_kv_heads * eviction.n_rows; i++) {
+            pages.push_back(eviction.victims[i] / page_tokens);
+        }
+    } else {  // tiles of partial keys reach over pages: all of them
+        pages.resize(static_cast<size_t>(moved / page_tokens));
+        std::iota(pages.begin(), pages.end(), int64_t{0});
     }
     for (int64_t page = moved / page_tokens; page * page_tokens < n_rows; page++) pages.push_back(page);
     std::sort(pages.begin(), pages.end());
     pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
-    centroids_->refresh(now, pages, n_rows);
+    if (centroids_) centroids_->refresh(now, pages, n_rows);
+    if (layer.indexed) prompt_index_.refresh(now, pages, n_rows);
 }
 
 void Instance::selected(kvp_kv_state& state, uint32_t layer, const int32_t* index, const int32_t* counts,

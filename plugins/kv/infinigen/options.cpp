@@ -150,8 +150,7 @@ uint32_t Settings::chosen_columns(uint32_t head_size) const {
 }
 
 uint32_t Settings::stored_columns(uint32_t head_size) const {
-    const uint32_t n_columns = chosen_columns(head_size) * (columns == KVP_COLUMNS_UNION ? 2 : 1);
-    return key_type == KVP_TYPE_I4 ? (n_columns + 1) / 2 * 2 : n_columns;  // two of 4 bits share a byte
+    return chosen_columns(head_size) * (columns == KVP_COLUMNS_UNION ? 2 : 1);
 }
 
 Settings read_settings(const kvp::Host& host) {

@@ -53,12 +53,18 @@ void PromptIndex::append(const Turn& turn) const {
     store(turn, keys_arguments(turn), turn.rows(), turn.n_past(), turn.n_total());
 }
 
+void PromptIndex::refresh(const Turn& turn, const std::vector<int64_t>& pages, int64_t n_rows) const {
+    const auto keys = keys_arguments(turn);
+    turn.visit_pages(pages, n_rows,
+                     [&](const kvp_rows& rows, int64_t begin, int64_t end) { store(turn, keys, rows, begin, end); });
+}
+
 kvp_partial_keys_arguments PromptIndex::keys_arguments(const Turn& turn) const {
     auto arguments = kvp::make<kvp_partial_keys_arguments>();
     arguments.projection = turn.sidecar(Sidecars::projection);
     arguments.mean = turn.sidecar(Sidecars::mean);
     arguments.scales = turn.sidecar(Sidecars::scales);
-    arguments.keys = turn.sidecar(Sidecars::keys, &arguments.capacity);
+    arguments.keys = turn.keys(&arguments.capacity);
     arguments.type = context_.settings.key_type;
     arguments.n_columns = context_.settings.stored_columns(context_.model.head_size);
     return arguments;

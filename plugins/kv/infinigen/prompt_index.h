@@ -17,6 +17,8 @@ public:
     void build(const Turn& turn) const;
     // Makes those of the step's own rows.
     void append(const Turn& turn) const;
+    // Makes those of `pages` (ascending, distinct) anew, of a cache of n_rows rows.
+    void refresh(const Turn& turn, const std::vector<int64_t>& pages, int64_t n_rows) const;
 
 private:
     kvp_partial_keys_arguments keys_arguments(const Turn& turn) const;

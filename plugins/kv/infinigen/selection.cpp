@@ -21,7 +21,7 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
 
     auto scores = kvp::make<kvp_partial_scores_arguments>();
     scores.projection = turn.sidecar(Sidecars::projection);
-    scores.keys = turn.sidecar(Sidecars::keys, &scores.capacity);
+    scores.keys = turn.keys(&scores.capacity);
     scores.scales = turn.sidecar(Sidecars::scales);
     scores.scores = turn.state().scores;
     scores.scores_stride = static_cast<uint64_t>(n_past);

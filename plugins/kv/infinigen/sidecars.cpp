@@ -6,18 +6,21 @@ namespace kvplane::infinigen {
 
 namespace {
 
-uint64_t key_bytes(uint32_t type, uint64_t n_columns) {
+// Bytes of 16 rows side by side (ops.h).
+uint64_t tile_bytes(uint32_t type, uint64_t n_columns) {
+    const auto words = [n_columns](uint64_t columns) { return (n_columns + columns - 1) / columns * 64; };
     switch (type) {
-        case KVP_TYPE_F32: return n_columns * 4;
-        case KVP_TYPE_F16: return n_columns * 2;
-        case KVP_TYPE_I8: return n_columns;
-        default: return n_columns / 2;  // I4; stored_columns is even
+        case KVP_TYPE_F32: return n_columns * 64;
+        case KVP_TYPE_F16: return n_columns * 32;
+        case KVP_TYPE_I8: return words(4);
+        default: return words(8);  // I4
     }
 }
 
 }  // namespace
 
-Sidecars::Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t first_layer) {
+Sidecars::Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t first_layer)
+    : page_rows_(std::max(model.page_tokens, tile_rows)) {
     std::fill(std::begin(number_), std::end(number_), -1);
     const uint64_t d = model.head_size;
     const uint64_t columns = settings.stored_columns(model.head_size);
@@ -25,8 +28,10 @@ Sidecars::Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t
     add(projection, "projection", KVP_SIDECAR_KV_HEAD, d * columns * sizeof(float), first_layer);
     add(index, "index", KVP_SIDECAR_KV_HEAD, columns * sizeof(int32_t), first_layer);
     add(mean, "mean", KVP_SIDECAR_KV_HEAD, columns * sizeof(float), first_layer);
-    add(keys, "keys", KVP_SIDECAR_TOKEN, key_bytes(settings.key_type, columns), first_layer);
-    if (settings.key_type == KVP_TYPE_I8) add(scales, "scales", KVP_SIDECAR_TOKEN, sizeof(float), first_layer);
+    add(keys, "keys", KVP_SIDECAR_PAGE, page_rows_ / tile_rows * tile_bytes(settings.key_type, columns), first_layer);
+    if (settings.key_type == KVP_TYPE_I8) {
+        add(scales, "scales", KVP_SIDECAR_PAGE, page_rows_ * sizeof(float), first_layer);
+    }
     if (settings.key_type == KVP_TYPE_I4) {
         add(scales, "scales", KVP_SIDECAR_KV_HEAD, columns * sizeof(float), first_layer);
     }

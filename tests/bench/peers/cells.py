@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+SHORT = 1024  # tokens: prompts up to here are read several times in a round, longer ones once
 DEFAULT = "pp512,pp2048,pp7680,tg32,tg32@2048,tg32@4096,tg32@7680,tg32x4,tg32x16"
 
 
@@ -18,10 +19,8 @@ class Cell:
     def title(self):
         if self.prefill:
             return f"prefill {self.tokens:,}"
-        if self.sequences > 1:
-            at = f" at {self.depth:,}" if self.depth else ""
-            return f"decode{at}, {self.sequences} sequences"
-        return f"decode at {self.depth:,}"
+        several = f", {self.sequences} sequences" if self.sequences > 1 else ""
+        return f"decode at {self.depth:,}{several}"
 
 
 def parse(text):

@@ -27,6 +27,8 @@ def arguments():
                         help=f"default {cell_names.DEFAULT}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=2, help="runs of a cell in a round; long prompts are read once")
+    parser.add_argument("--every-setting", action="store_true",
+                        help="measure every setting of the peers in every round, not only in the first")
     parser.add_argument("--peers", help="file that names the peers' interpreters, see README.md")
     parser.add_argument("--python", action="append", default=[], metavar="PEER=INTERPRETER",
                         help="the same for one peer: " + ", ".join(PEERS))
@@ -96,13 +98,16 @@ def main():
     results, versions, facts, read_limits = Results(options.cells), {}, {}, []
     start = time.monotonic()
     with open(options.raw, "w") as raw, busy(options.busy):
+        going = present
         for number in range(options.rounds):
-            first = number % len(present)  # nobody is always the first after a pause
-            for contender in present[first:] + present[:first]:
+            if number == 1 and not options.every_setting:
+                going = results.worth_more_rounds(present)
+            first = number % len(going) if going else 0  # nobody is always the first after a pause
+            for contender in going[first:] + going[:first]:
                 begin = time.monotonic()
                 outcome = contender.measure(options, options.cells)
                 took = time.monotonic() - begin
-                results.add(contender, outcome)
+                results.add(number, contender, outcome)
                 for cell in options.cells:
                     line = {"round": number, "contender": contender.name, "threads": options.threads, "cell": cell.name,
                             "busy": options.busy}

@@ -6,26 +6,52 @@ from statistics import median
 class Results:
     def __init__(self, cells):
         self.cells = cells
-        self.by_round = {}  # contender name -> cell name -> one rate a round
-        self.failed = {}  # contender name -> cell name -> why
         self.contenders = []
+        self.measured = {}  # contender name, cell name -> round -> tokens per second
+        self.failed = {}  # contender name -> cell name -> why
 
-    def add(self, contender, outcome):
-        """One round of one contender; of the runs in a round the median counts."""
+    def add(self, number, contender, outcome):
+        """Round `number` of one contender; of the runs in a round the median counts."""
         if contender not in self.contenders:
             self.contenders.append(contender)
         for cell, rates in outcome.rates.items():
-            self.by_round.setdefault(contender.name, {}).setdefault(cell, []).append(median(rates))
+            self.measured.setdefault((contender.name, cell), {})[number] = median(rates)
         for cell, why in outcome.failed.items():
             self.failed.setdefault(contender.name, {})[cell] = why
 
+    def by_round(self, contender, cell):
+        return self.measured.get((contender.name, cell.name), {})
+
     def rates(self, contender, cell):
-        return self.by_round.get(contender.name, {}).get(cell.name, [])
+        return list(self.by_round(contender, cell).values())
 
     def best(self, group, cell):
-        """Of a peer's settings the one with the best median in this cell, or None."""
+        """Of a peer's settings that have the most rounds the one with the best median in this cell, or None."""
         measured = [c for c in self.contenders if c.group == group and self.rates(c, cell)]
-        return max(measured, key=lambda c: median(self.rates(c, cell)), default=None)
+        rounds = max((len(self.rates(c, cell)) for c in measured), default=0)
+        return max((c for c in measured if len(self.rates(c, cell)) == rounds),
+                   key=lambda c: median(self.rates(c, cell)), default=None)
+
+    def worth_more_rounds(self, contenders):
+        """kvplane, and of each peer the settings that came within 10 % of its best in some cell."""
+        def near_best(contender):
+            for cell in self.cells:
+                rates = self.rates(contender, cell)
+                if rates and median(rates) >= 0.9 * median(self.rates(self.best(contender.group, cell), cell)):
+                    return True
+            return False
+        return [c for c in contenders if c.group == "kvplane" or near_best(c)]
+
+    def ratio(self, ours, peers, cell):
+        """kvplane's rate over that of the best peer, median of the rounds that have both; None if there is none."""
+        mine = self.by_round(ours, cell)
+        theirs = [self.by_round(best, cell) for best in (self.best(group, cell) for group in peers) if best is not None]
+        ratios = []
+        for number, rate in mine.items():
+            best = max((rates[number] for rates in theirs if number in rates), default=None)
+            if best is not None:
+                ratios.append(rate / best)
+        return median(ratios) if ratios else None
 
 
 def text_of(rates):
@@ -41,17 +67,6 @@ def row(texts):
     return "| " + " | ".join(texts) + " |"
 
 
-def ratio(results, ours, peers, cell):
-    """kvplane's rate over the best peer's, median of the rounds."""
-    mine = results.rates(ours, cell)
-    best = [results.best(group, cell) for group in peers]
-    theirs = [results.rates(c, cell) for c in best if c is not None]
-    rounds = min([len(mine), *(len(rates) for rates in theirs)])
-    if not theirs or rounds == 0:
-        return ""
-    return f"**{median(mine[i] / max(rates[i] for rates in theirs) for i in range(rounds)):.2f}**"
-
-
 def markdown(results, absent, facts):
     ours = [c for c in results.contenders if c.group == "kvplane"]
     peers = list(dict.fromkeys(c.group for c in results.contenders if c.group != "kvplane"))
@@ -63,14 +78,15 @@ def markdown(results, absent, facts):
     for cell in results.cells:
         texts = [cell.title]
         for contender in ours:
-            texts += [text_of(results.rates(contender, cell)), ratio(results, contender, peers, cell)]
+            ratio = results.ratio(contender, peers, cell)
+            texts += [text_of(results.rates(contender, cell)), "" if ratio is None else f"**{ratio:.2f}**"]
         for group in peers:
             best = results.best(group, cell)
             texts.append(f"{text_of(results.rates(best, cell))} {best.setting}" if best else "")
         lines.append(row(texts))
     settings = [c for c in results.contenders if c.group != "kvplane"]
     if settings:
-        lines += ["", "Every setting of the peers:", "", row(["cell", *(c.name for c in settings)])]
+        lines += ["", "Every setting of the peers; one figure alone: it was not near the best in the first round and left out of the others:", "", row(["cell", *(c.name for c in settings)])]
         lines.append("|---" * (1 + len(settings)) + "|")
         lines += [row([cell.title, *(text_of(results.rates(c, cell)) for c in settings)]) for cell in results.cells]
     notes = [f"{name}: absent, {why}" for name, why in absent.items()]

@@ -118,6 +118,25 @@ TEST(Batching, a_cancelled_sequence_leaves_the_others_alone) {
     EXPECT_EQ(test.engine->tokens(second), alone(exact(), request(2, 20, 30)));
 }
 
+TEST(Batching, a_held_sequence_waits_and_goes_on_where_it_was) {
+    TestEngine test(model, exact(), {8, 0});
+    Engine& engine = *test.engine;
+    const uint64_t held = engine.submit(request(1, 20, 30)), other = engine.submit(request(2, 20, 30));
+    for (int i = 0; i < 5; ++i) engine.step();
+    const std::vector<int32_t> so_far = engine.tokens(held);
+    engine.hold(held, true);
+    while (engine.step()) {
+    }
+    EXPECT_EQ(engine.tokens(held), so_far);
+    EXPECT_EQ(engine.finish_reason(held), FinishReason::running);
+    EXPECT_EQ(engine.finish_reason(other), FinishReason::length);
+    engine.hold(held, false);
+    while (engine.step()) {
+    }
+    EXPECT_EQ(engine.tokens(held), alone(exact(), request(1, 20, 30)));
+    EXPECT_EQ(engine.tokens(other), alone(exact(), request(2, 20, 30)));
+}
+
 TEST(Batching, the_same_seed_gives_the_same_tokens) {
     auto sampled = [](uint64_t seed) {
         GenerationRequest one = request(3, 10, 30);

@@ -40,8 +40,7 @@ protected:
         const uint32_t n_heads = n_kv_heads * static_cast<uint32_t>(c.group);
         const std::string columns = options["columns"];
         const auto chosen = static_cast<uint32_t>(std::max(1, static_cast<int>(options["ratio"].get<double>() * d)));
-        uint32_t n_columns = columns == "union" ? std::min(d, 2 * chosen) : chosen;
-        n_columns += n_columns % 2;  // 4-bit keys stand in pairs
+        const uint32_t n_columns = columns == "union" ? std::min(d, 2 * chosen) : chosen;
         const int bits = options["key_bits"];
 
         // statistics, in two steps as chunked prefill makes them
@@ -97,15 +96,16 @@ protected:
                     cached.set(g, token, i, c.k[static_cast<size_t>((token * c.n_kv_heads + g) * c.d + i)]);
             }
         }
-        std::vector<float> keys(static_cast<size_t>(c.n_kv_heads * c.tokens) * n_columns);  // room for the widest type
-        std::vector<float> scales(n_kv_heads * std::max<size_t>(static_cast<size_t>(c.tokens), n_columns));
+        const auto capacity = static_cast<size_t>((c.tokens + 15) / 16 * 16);
+        std::vector<float> keys(n_kv_heads * capacity * ((n_columns + 7) / 8 * 8));  // room for the widest type
+        std::vector<float> scales(n_kv_heads * std::max<size_t>(capacity, n_columns));
         auto pk = structure<kvp_partial_keys_arguments>();
         pk.rows = cached.rows();
         pk.projection = pi.projection;
         pk.mean = pi.mean;
         pk.keys = address_of(keys);
         pk.scales = address_of(scales);
-        pk.capacity = static_cast<uint64_t>(c.tokens);
+        pk.capacity = capacity;
         pk.type = bits == 0 ? KVP_TYPE_F32 : bits == 8 ? KVP_TYPE_I8 : KVP_TYPE_I4;
         pk.n_columns = n_columns;
         if (bits == 4) {
@@ -128,7 +128,8 @@ protected:
             ps.keys = pk.keys;
             ps.scales = pk.scales;
             ps.scores = address_of(scores);
-            ps.capacity = ps.scores_stride = pk.capacity;
+            ps.capacity = pk.capacity;
+            ps.scores_stride = static_cast<uint64_t>(c.tokens);
             ps.row = position - c.prompt;
             ps.n_tokens = position;
             ps.type = pk.type;
@@ -175,8 +176,10 @@ protected:
                            const std::vector<float>& scores, const std::vector<int32_t>& rows,
                            const std::vector<int32_t>& counts, const kvp_select_rows_arguments& sr) {
         const auto distance = row["distance"][g].get<std::vector<double>>();
+        // Against integer keys a query has 16 bits. Whose row that could change, the generator has drawn again.
+        const double tolerance = c.json["options"]["key_bits"] == 0 ? 5e-5 : 5e-4;
         for (size_t i = 0; i < distance.size(); ++i)
-            ASSERT_NEAR(scores[g * static_cast<size_t>(c.tokens) + i], distance[i], 5e-5);
+            ASSERT_NEAR(scores[g * static_cast<size_t>(c.tokens) + i], distance[i], tolerance);
         std::vector<int32_t> all(rows.begin() + g * c.tokens, rows.begin() + g * c.tokens + counts[g]);
         for (int64_t i = 0; i < position; ++i) {
             if (i < sr.skip_begin || i >= position - sr.skip_end) all.push_back(static_cast<int32_t>(i));

@@ -69,16 +69,16 @@ TEST_P(CpuIndexOps, breaks_ties_of_columns_to_the_lower_and_marks_unused_ones) {
 
 TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
     for (const uint32_t type : {KVP_TYPE_F32, KVP_TYPE_F16, KVP_TYPE_I8, KVP_TYPE_I4}) {
-        for (const uint32_t n : {2u, 18u, 32u}) {
+        for (const uint32_t n : {1u, 18u, 32u, 77u}) {
             for (const uint32_t best : {0u, 1u}) {
-                constexpr int64_t kTokens = 700;
+                constexpr int64_t kTokens = 704;  // room for whole tiles
                 constexpr int64_t d = 32;
                 // rows of another type for each type of partial keys
                 CachedSequence cached(kTokens, 2, d, 16, kRowTypes[(type + n) % 3], 1);
                 cached.fill(2);
                 auto projection = random_floats(2 * d * n, 3, 0.3f);
                 auto mean = random_floats(2 * n, 4);
-                std::vector<float> keys(2 * kTokens * n);
+                std::vector<float> keys(2 * kTokens * ((n + 7) / 8 * 8));
                 std::vector<float> scales(2 * kTokens, 0.5f);  // for i4: the columns' steps
                 auto pk = structure<kvp_partial_keys_arguments>();
                 pk.rows = cached.rows();

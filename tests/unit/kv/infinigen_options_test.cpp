@@ -86,9 +86,11 @@ TEST(InfinigenOptions, sidecar_sizes_follow_the_key_type) {
         uint64_t scale_bytes;
         uint32_t scale_scope;
     };
-    // ratio 0.3 of 16 columns: 4, an even number; 5 for 0.35, which 4-bit keys round up to 6.
-    const Size sizes[] = {
-        {"f32", 20, 0, 0}, {"f16", 10, 0, 0}, {"i8", 5, 4, KVP_SIDECAR_TOKEN}, {"i4", 3, 24, KVP_SIDECAR_KV_HEAD}};
+    // ratio 0.35 of 16 columns: 5, of which 8-bit keys keep whole fours and 4-bit keys whole eights; pages of 64 rows.
+    const Size sizes[] = {{"f32", 64 * 20, 0, 0},
+                          {"f16", 64 * 10, 0, 0},
+                          {"i8", 64 * 8, 64 * 4, KVP_SIDECAR_PAGE},
+                          {"i4", 64 * 4, 20, KVP_SIDECAR_KV_HEAD}};
     for (const Size& size : sizes) {
         const FakeKvCore core = infinigen({{"key_type", size.type}, {"ratio", "0.35"}});
         uint64_t key_bytes = 0, scale_bytes = 0;

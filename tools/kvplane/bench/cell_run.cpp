@@ -1,5 +1,6 @@
 #include "bench/cell_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 
@@ -30,29 +31,28 @@ class PrefillRun : public CellRun {
 public:
     PrefillRun(const Session& session, const Cell& cell) : CellRun(session, cell) {}
 
-    void prepare() override {
-        std::vector<int64_t> begins;
-        engine_.on_prefill = [&](int64_t done, int64_t) { begins.push_back(done); };
-        read_prompt(cell_.tokens);
-        engine_.on_prefill = {};
-        n_chunks_ = static_cast<double>(begins.size());
-        rows_read_ = static_cast<double>(cell_.tokens);  // the last chunk ends there, every other where the next begins
-        for (int64_t begin : begins) rows_read_ += static_cast<double>(begin);
-    }
+    // A chunk or so warms up as well as the whole prompt.
+    void prepare() override { read_prompt(std::min<int64_t>(cell_.tokens, 512)); }
 
     void run_once(const std::function<void()>& on_start) override {
         read_prompt(1);
+        begins_.clear();
+        engine_.on_prefill = [&](int64_t done, int64_t) { begins_.push_back(done); };
         on_start();
         const double seconds = read_prompt(cell_.tokens);
+        engine_.on_prefill = {};
         if (caught_signal() == 0) rates_.push_back(static_cast<double>(cell_.tokens) / seconds);
     }
 
     // A chunk reads the layers' weights once and all rows up to its own end; logits are wanted for the last row alone.
     Traffic traffic() const override {
         const auto tokens = static_cast<double>(cell_.tokens);
+        double rows_read = tokens;  // the last chunk ends there, every other where the next begins
+        for (int64_t begin : begins_) rows_read += static_cast<double>(begin);
         Traffic traffic;
-        traffic.weights = (n_chunks_ * weights_.layers + weights_.output) / tokens + weights_.embedding_row;
-        traffic.kv = rows_read_ * static_cast<double>(engine_.kv_bytes_per_token()) / tokens;
+        traffic.weights =
+            (static_cast<double>(begins_.size()) * weights_.layers + weights_.output) / tokens + weights_.embedding_row;
+        traffic.kv = rows_read * static_cast<double>(engine_.kv_bytes_per_token()) / tokens;
         return traffic;
     }
 
@@ -67,8 +67,7 @@ private:
         return seconds;
     }
 
-    double n_chunks_ = 0;
-    double rows_read_ = 0;
+    std::vector<int64_t> begins_;  // of the chunks of the last run
 };
 
 class DecodeRun : public CellRun {

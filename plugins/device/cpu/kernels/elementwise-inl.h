@@ -1,4 +1,4 @@
-// One pass over a row each: norms, activations, rotations, conversions, and the scans of the index ops.
+// One pass over a row each: norms, activations, rotations, conversions, sums of columns.
 #pragma once
 
 #include "kernels/vectors-inl.h"
@@ -103,29 +103,8 @@ void from_f16(const uint16_t* x, float* out, int64_t n) {
     for (; i < n; ++i) out[i] = half_to_float(x[i]);
 }
 
-float maximum(const float* x, int64_t n) {
-    float best = kNegativeInfinity;
-    int64_t i = 0;
-    F lanes = set(kNegativeInfinity);
-    for (; i + kLanes <= n; i += kLanes) lanes = hn::Max(lanes, load(x + i));
-    best = hn::GetLane(hn::MaxOfLanes(kF, lanes));
-    for (; i < n; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-}
-
-void shift_max(const float* x, float shift, float* best, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-        const float moved = x[i] - shift;
-        best[i] = moved > best[i] ? moved : best[i];
-    }
-}
-
 void shift_add(const float* x, float shift, float* total, int64_t n) {
     for (int64_t i = 0; i < n; ++i) total[i] += x[i] - shift;
-}
-
-void scale_by(float* x, const float* factors, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) x[i] *= factors[i];
 }
 
 void column_sums(const float* x, int64_t stride, int64_t n_rows, int64_t n, float* absolute, float* plain,
@@ -138,12 +117,6 @@ void column_sums(const float* x, int64_t stride, int64_t n_rows, int64_t n, floa
             squares[i] += line[i] * line[i];
         }
     }
-}
-
-int64_t count_at_least(const int32_t* keys, int32_t threshold, int64_t n) {
-    int32_t count = 0;  // the caller's arrays are far below 2^31
-    for (int64_t i = 0; i < n; ++i) count += keys[i] >= threshold ? 1 : 0;
-    return count;
 }
 
 }  // namespace

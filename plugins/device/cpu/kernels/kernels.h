@@ -64,7 +64,7 @@ struct PanelTask {
     bool accumulate;
 };
 
-// Types of rows. I8 rows of a cache have a scale each (ops.h); those of partial keys have theirs elsewhere.
+// Types of rows. I8 rows have a scale each (ops.h).
 enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
 
 // Rows anywhere in memory. The rows `next` are asked for meanwhile: evenly, as a burst would stall, and each whole and in
@@ -130,6 +130,48 @@ struct PrefillKernels {
     void (*unpack_result)(const QueryTile& tile, int64_t n_queries, float* out);
 };
 
+// Partial keys lie in tiles of 16 rows side by side (ops.h), so that a vector holds one column of 16 rows and sums stay
+// vertical.
+constexpr int64_t kKeyTile = 16;
+constexpr int64_t kMostKeyColumns = 512;
+
+enum class KeyFormat : uint32_t { F32 = 0, F16 = 1, I8 = 2, I4 = 3 };
+constexpr size_t kKeyFormats = 4;
+
+// Columns of a key that share a 32-bit word of the tile; a tile has whole words, the last padded.
+constexpr int64_t key_word_columns(KeyFormat format) {
+    return format == KeyFormat::I4 ? 8 : format == KeyFormat::I8 ? 4 : 1;
+}
+constexpr int64_t padded_columns(KeyFormat format, int64_t n_columns) {
+    return (n_columns + key_word_columns(format) - 1) / key_word_columns(format) * key_word_columns(format);
+}
+constexpr int64_t key_tile_bytes(KeyFormat format, int64_t n_columns) {
+    return padded_columns(format, n_columns) / key_word_columns(format) * kKeyTile * (format == KeyFormat::F16 ? 2 : 4);
+}
+
+// A query on the columns of partial keys. For integer keys it is cut into two parts of 8 bits,
+// step * (255 * high + low): what is lost is at most a 60,000th of its largest value, far less than the keys' rounding.
+struct KeyQuery {
+    const float* values;  // [columns]
+    const int8_t* high;   // [padded_columns], no part is -128
+    const int8_t* low;
+    int32_t high_start;  // takes the offset of the stored codes back out
+    int32_t low_start;
+    float step;
+};
+
+struct KeyScan {
+    const uint8_t* tiles;
+    const float* scales;  // [n_rows], of I8
+    int64_t n_columns;
+    int64_t n_rows;
+    const KeyQuery* queries;
+    int64_t n_queries;
+    float* out;  // [n_queries][out_stride], room for whole tiles; rows that are not there become -inf
+    int64_t out_stride;
+    float* maxima;  // [n_queries], raised
+};
+
 struct Kernels {
     void (*multiply_panels[kPanelFormats])(const PanelTask& task);
     // One row of x to int8: width is a multiple of 32.
@@ -174,16 +216,35 @@ struct Kernels {
     void (*to_f16)(const float* x, uint16_t* out, int64_t n);
     void (*from_f16)(const uint16_t* x, float* out, int64_t n);
 
-    float (*maximum)(const float* x, int64_t n);  // -inf for n = 0
-    // best[i] = max(best[i], x[i] - shift) and total[i] += x[i] - shift.
-    void (*shift_max)(const float* x, float shift, float* best, int64_t n);
+    // total[i] += x[i] - shift.
     void (*shift_add)(const float* x, float shift, float* total, int64_t n);
-    void (*scale_by)(float* x, const float* factors, int64_t n);
     // absolute[i] += |x|, plain[i] += x, squares[i] += x^2 over rows of x[n_rows][stride], columns [0, n).
     void (*column_sums)(const float* x, int64_t stride, int64_t n_rows, int64_t n, float* absolute, float* plain,
                         float* squares);
-    int64_t (*count_at_least)(const int32_t* keys, int32_t threshold, int64_t n);
+
+    // Rows x[n_rows][n_columns] to partial keys, from row `row` of `tiles` on. steps: written for I8, one a row from `row`
+    // on; read for I4, one a column.
+    void (*pack_keys[kKeyFormats])(const float* x, int64_t n_rows, int64_t n_columns, float* steps, uint8_t* tiles,
+                                   int64_t row);
+    // Cuts values[n_columns] into high and low.
+    void (*split_query)(KeyFormat format, int64_t n_columns, int8_t* high, int8_t* low, KeyQuery* query);
+    void (*scan_keys[kKeyFormats])(const KeyScan& scan);
+    // out[i] = best (or mean) over queries of raw[query][i] - maxima[query].
+    void (*combine_scores)(const float* raw, int64_t stride, const float* maxima, int64_t n_queries, bool best,
+                           float* out, int64_t n);
+
+    // How many of x[n] lie less than alpha (not strict: or just alpha) below the largest.
+    int64_t (*count_near)(const float* x, int64_t n, float alpha, bool strict);
+    // The places of the `count` largest of x[n], ascending; of equal ones the lower. count is 1 to n;
+    // scratch: select_scratch(n).
+    void (*select_largest)(const float* x, int64_t n, int64_t count, int32_t* scratch, int32_t* places);
+    // log, -inf of 0.
+    void (*logarithms)(const int32_t* x, float* out, int64_t n);
 };
+
+constexpr int64_t select_scratch(int64_t n) {
+    return 3 * (n + 2 * kKeyTile);
+}
 
 // One table a level; each stands in a file of its own, which alone is compiled for that instruction set.
 const Kernels& kernels_sse4();

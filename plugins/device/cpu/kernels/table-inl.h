@@ -3,10 +3,12 @@
 #include "kernels/elementwise-inl.h"
 #include "kernels/int8_attention-inl.h"
 #include "kernels/k_panels-inl.h"
+#include "kernels/keys-inl.h"
 #include "kernels/multiply-inl.h"
 #include "kernels/panels-inl.h"
 #include "kernels/prefill_f32-inl.h"
 #include "kernels/quantise-inl.h"
+#include "kernels/select-inl.h"
 #include "kernels/widen-inl.h"
 
 namespace kvplane::cpu {
@@ -37,12 +39,15 @@ constexpr Kernels kTable = {
     to_int8,
     to_f16,
     from_f16,
-    maximum,
-    shift_max,
     shift_add,
-    scale_by,
     column_sums,
-    count_at_least,
+    {pack_keys<KeyFormat::F32>, pack_keys<KeyFormat::F16>, pack_keys<KeyFormat::I8>, pack_keys<KeyFormat::I4>},
+    split_query,
+    {scan_keys<KeyFormat::F32>, scan_keys<KeyFormat::F16>, scan_keys<KeyFormat::I8>, scan_keys<KeyFormat::I4>},
+    combine_scores,
+    count_near,
+    select_largest,
+    logarithms,
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import cells as cell_names
 
-SHORT = 1024  # tokens: prompts up to here are read `repeats` times in a round, longer ones once
+SHORT = cell_names.SHORT
 
 
 def arguments():
