@@ -120,7 +120,8 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
                                            " tokens; raise pool_tokens or lower memory.page_tokens");
     }
     store_ = std::make_unique<KvStore>(*device_, *transfers_, layout, options, strategy_->sidecars());
-    runner_ = std::make_unique<StepRunner>(*device_, *program_, *store_, *transfers_, *strategy_, shape);
+    runner_ = std::make_unique<StepRunner>(*device_, *program_, *store_, *transfers_, *strategy_, shape,
+                                           pipeline.boolean("device.exact_f32"));
 }
 
 Engine::~Engine() {

@@ -9,7 +9,7 @@
 namespace kvplane {
 
 StepRunner::StepRunner(Device& device, Program& program, KvStore& store, Transfers& transfers, Strategy& strategy,
-                       const ModelShape& shape)
+                       const ModelShape& shape, bool exact_f32)
     : device_(device),
       program_(program),
       store_(store),
@@ -19,6 +19,7 @@ StepRunner::StepRunner(Device& device, Program& program, KvStore& store, Transfe
       n_heads_(shape.heads),
       vocabulary_(shape.vocabulary),
       scale_(1.0f / std::sqrt(static_cast<float>(shape.head_size))),
+      exact_f32_(exact_f32),
       scratch_(device),
       kv_write_(device.prepare("kvp.kv_write/1", nullptr, {}, program.max_rows())),
       attention_(device.prepare("kvp.attention/1", nullptr, {}, program.max_rows())) {
@@ -223,7 +224,7 @@ void StepRunner::show_to_observer(uint32_t layer) {
 
 void StepRunner::attend_items(std::span<const kvp_attention_item* const> items) {
     const kvp_attention_arguments arguments = {
-        KVP_HEAD(kvp_attention_arguments), items.data(), static_cast<uint32_t>(items.size()), n_heads_, scale_, 0};
+        KVP_HEAD(kvp_attention_arguments), items.data(), static_cast<uint32_t>(items.size()), n_heads_, scale_, exact_f32_ ? 1u : 0u};
     const Tensor* operands[] = {&query_, &attended_, &lse_};
     device_.enqueue(attention_, operands, &arguments);
 }

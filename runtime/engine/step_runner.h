@@ -19,7 +19,7 @@ namespace kvplane {
 class StepRunner {
 public:
     StepRunner(Device& device, Program& program, KvStore& store, Transfers& transfers, Strategy& strategy,
-               const ModelShape& shape);
+               const ModelShape& shape, bool exact_f32);
 
     // `sequences` go with step.parts. `rows`: rows of the step whose logits are wanted, ascending; on_logits
     // gets each, in order, and may change it.
@@ -76,6 +76,7 @@ private:
     uint32_t n_heads_;
     uint32_t vocabulary_;
     float scale_;
+    bool exact_f32_;
     Scratch scratch_;
     Plan kv_write_;
     Plan attention_;

@@ -159,14 +159,15 @@ typedef struct kvp_attention_item { /* one sequence of the step */
 } kvp_attention_item;
 
 /* out = softmax(scale * q k^T + bias) v over all segments of the sequence; lse = log of the sum of exponentials.
- * An item whose segments hold no row for a query gives out 0 and lse -inf there. */
+ * An item whose segments hold no row for a query gives out 0 and lse -inf there. exact_f32: nothing is rounded below f32
+ * but what the cached rows are made of; without it a device may multiply in bf16 or as exact. */
 typedef struct kvp_attention_arguments {
     kvp_head head;
     const kvp_attention_item* const* items;
     uint32_t n_items;
     uint32_t n_heads;
     float scale;
-    uint32_t reserved0;
+    uint32_t exact_f32;
 } kvp_attention_arguments;
 
 /* ---- index ops: the arithmetic of strategies. One call serves one sequence and layer. ---- */

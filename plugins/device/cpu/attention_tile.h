@@ -17,6 +17,7 @@ struct Tile {
     const float* q;  // [n_rows][q_stride], at the group's first head
     int64_t q_stride;
     float scale;
+    bool exact_f32;
 };
 
 // Unnormalised result of M queries.

@@ -30,7 +30,7 @@ struct Job {
 class Attention {
 public:
     Attention(kvp_queue& queue, const Operands& operands, const kvp_attention_arguments& arguments)
-        : queue_(queue), n_heads_(arguments.n_heads) {
+        : queue_(queue), n_heads_(arguments.n_heads), exact_f32_(arguments.exact_f32 != 0) {
         operands.expect(3);
         q_ = operands.f32(0, "q");
         out_ = operands.f32(1, "out", q_.rows, q_.columns);
@@ -131,7 +131,8 @@ private:
                                 segments.n_slots(head),
                                 q_.row(at) + head * group * d,
                                 q_.columns,
-                                scale};
+                                scale,
+                                exact_f32_};
                 jobs_.push_back({tile, at, head * group, item.merge != 0, 0, 1});
             }
         }
@@ -221,6 +222,7 @@ private:
 
     kvp_queue& queue_;
     const int64_t n_heads_;
+    const bool exact_f32_;
     Matrix<float> q_{};
     Matrix<float> out_{};
     Matrix<float> lse_{};
