@@ -52,7 +52,7 @@ TEST_P(Pool, gives_the_same_logits_with_its_rows_in_the_host_tier) {
                            std::to_string(12 * 2 * 8 * kvp_row_bytes(type, 16)));  // 12 pages
         settings.push_back("kv.infinigen.source=own_query");
         TestEngine copying(model, settings);
-        EXPECT_LE(largest_difference(copying.logits(golden.ids, 60, 0), in_place), int8 ? 0.05 : 1e-4);
+        EXPECT_LE(largest_difference(copying.logits(golden.ids, 60, 0), in_place), int8 ? kInt8RowsError : 1e-4);
         EXPECT_GT(copying.engine->transfers().at("host to device").bytes, 0u);
     }
 }

@@ -162,8 +162,8 @@ protected:
         }
         const CachedSequence untouched(rows, heads.kv, d, 4, type, 2);
         const int64_t free_row = rows - split - 1;  // may hold NaN, which equals nothing
-        const float before = untouched.get(0, free_row, 0);
-        const float after = caches[1].get(0, free_row, 0);
+        const double before = untouched.get(0, free_row, 0);
+        const double after = caches[1].get(0, free_row, 0);
         EXPECT_TRUE(after == before || (std::isnan(after) && std::isnan(before)))
             << "a row that no sequence has was written";
     }
