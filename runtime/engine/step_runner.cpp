@@ -223,8 +223,12 @@ void StepRunner::show_to_observer(uint32_t layer) {
 }
 
 void StepRunner::attend_items(std::span<const kvp_attention_item* const> items) {
-    const kvp_attention_arguments arguments = {
-        KVP_HEAD(kvp_attention_arguments), items.data(), static_cast<uint32_t>(items.size()), n_heads_, scale_, exact_f32_ ? 1u : 0u};
+    const kvp_attention_arguments arguments = {KVP_HEAD(kvp_attention_arguments),
+                                               items.data(),
+                                               static_cast<uint32_t>(items.size()),
+                                               n_heads_,
+                                               scale_,
+                                               exact_f32_ ? 1u : 0u};
     const Tensor* operands[] = {&query_, &attended_, &lse_};
     device_.enqueue(attention_, operands, &arguments);
 }

@@ -8,14 +8,6 @@
 namespace kvplane::cpu {
 namespace {
 
-// Rows that are read at once: this block and what is asked for of the next one stay in the L1 cache together. Int8 rows
-// are half as long, and their weights share a step.
-constexpr int64_t kFewRows = 32;
-
-int64_t rows_at_once(RowType type) {
-    return type == RowType::I8 ? kBlockRows : kFewRows;
-}
-
 struct FewQueries {
     FewQueries(const Tile& tile, float* scratch)
         : n(tile.n_rows * tile.group),
@@ -65,8 +57,8 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
     RowBlock blocks[2];
     RowBlock* block = &blocks[0];
     RowBlock* following = &blocks[1];
-    for (bool more = cursor.next(*block, rows_at_once(cached)); more; std::swap(block, following)) {
-        more = cursor.next(*following, rows_at_once(cached));
+    for (bool more = cursor.next(*block); more; std::swap(block, following)) {
+        more = cursor.next(*following);
         const RowType type = block->layout.type;
         const Rows keys = block->keys(more ? following : nullptr);
         const Rows values = block->values(more ? following : nullptr);

@@ -15,7 +15,8 @@ int64_t many_queries_scratch_floats(int64_t n_queries, int64_t head_size) {
 
 int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
     const CachedRows& cached = tile.segments->rows();
-    const PrefillKernels& run = tile.exact_f32 || cached.type() == RowType::F32 ? kernels.prefill_exact : kernels.prefill;
+    const PrefillKernels& run =
+        tile.exact_f32 || cached.type() == RowType::F32 ? kernels.prefill_exact : kernels.prefill;
     const int64_t d = cached.head_size();
     const int64_t n_queries = tile.n_rows * tile.group;
     const int64_t padded = padded_queries(n_queries);

@@ -80,7 +80,7 @@ int64_t Segments::n_slots(int64_t kv_head) const {
 RowCursor::RowCursor(const Segments& segments, int64_t kv_head, int64_t first, int64_t last, int64_t last_position)
     : segments_(segments), kv_head_(kv_head), last_position_(last_position), slot_(first), left_(last - first) {}
 
-bool RowCursor::next(RowBlock& block, int64_t most_rows) {
+bool RowCursor::next(RowBlock& block) {
     block.n = 0;
     while (entry_ < segments_.entries_.size() && left_ > 0) {
         const Segments::Entry& entry = segments_.entries_[entry_];
@@ -90,7 +90,7 @@ bool RowCursor::next(RowBlock& block, int64_t most_rows) {
             ++entry_;
             continue;
         }
-        if (!fill(entry, n_slots, most_rows, block)) return false;
+        if (!fill(entry, n_slots, block)) return false;
         if (block.n > 0) return true;
     }
     return false;
@@ -116,11 +116,11 @@ void RowCursor::add_virtual(const Segments::Entry& entry, int64_t slot, RowBlock
 }
 
 // Of a range, the rest of the group that the slot is in: rows one after the other.
-bool RowCursor::fill_run(const Segments::Entry& entry, int64_t n_slots, int64_t most_rows, RowBlock& block) {
+bool RowCursor::fill_run(const Segments::Entry& entry, int64_t n_slots, RowBlock& block) {
     const CachedRows& cached = segments_.rows_;
     const int64_t token = entry.begin + slot_;
     const int64_t inside = token % cached.group_tokens();
-    int64_t n = std::min({cached.group_tokens() - inside, n_slots - slot_, left_, most_rows - block.n});
+    int64_t n = std::min({cached.group_tokens() - inside, n_slots - slot_, left_, kBlockRows - block.n});
     if (entry.causal && token + n - 1 > last_position_) {
         n = last_position_ - token + 1;
         if (n <= 0) {  // so is all that follows
@@ -144,7 +144,7 @@ bool RowCursor::fill_run(const Segments::Entry& entry, int64_t n_slots, int64_t 
     return true;
 }
 
-bool RowCursor::fill(const Segments::Entry& entry, int64_t n_slots, int64_t most_rows, RowBlock& block) {
+bool RowCursor::fill(const Segments::Entry& entry, int64_t n_slots, RowBlock& block) {
     const kvp_segment& segment = *entry.segment;
     const CachedRows& cached = segments_.rows_;
     const bool is_virtual = segment.form == KVP_SEGMENT_VIRTUAL;
@@ -152,15 +152,15 @@ bool RowCursor::fill(const Segments::Entry& entry, int64_t n_slots, int64_t most
     block.causal = entry.causal;
     block.biased = is_virtual && segment.virtual_bias != 0;
     if (segment.form == KVP_SEGMENT_RANGE) {
-        while (slot_ < n_slots && left_ > 0 && block.n < most_rows) {
-            if (!fill_run(entry, n_slots, most_rows, block)) return false;
+        while (slot_ < n_slots && left_ > 0 && block.n < kBlockRows) {
+            if (!fill_run(entry, n_slots, block)) return false;
         }
         return true;
     }
     const uint8_t* previous = nullptr;  // tokens of one group lie one after the other
     int64_t previous_token = -1;
     int64_t group_end = -1;
-    for (; slot_ < n_slots && left_ > 0 && block.n < most_rows; ++slot_, --left_) {
+    for (; slot_ < n_slots && left_ > 0 && block.n < kBlockRows; ++slot_, --left_) {
         if (is_virtual) {
             add_virtual(entry, slot_, block);
             continue;

@@ -60,12 +60,12 @@ public:
 
     // The next block of at most kBlockRows rows, never of two segments; false at the end, or when a row is not readable
     // (then missing() >= 0).
-    bool next(RowBlock& block, int64_t most_rows = kBlockRows);
+    bool next(RowBlock& block);
     int64_t missing() const { return missing_; }
 
 private:
-    bool fill(const Segments::Entry& entry, int64_t n_slots, int64_t most_rows, RowBlock& block);
-    bool fill_run(const Segments::Entry& entry, int64_t n_slots, int64_t most_rows, RowBlock& block);
+    bool fill(const Segments::Entry& entry, int64_t n_slots, RowBlock& block);
+    bool fill_run(const Segments::Entry& entry, int64_t n_slots, RowBlock& block);
     void add_virtual(const Segments::Entry& entry, int64_t slot, RowBlock& block) const;
     int64_t token_of(const kvp_segment& segment, int64_t slot, const Segments::Entry& entry) const;
 

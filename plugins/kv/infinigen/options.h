@@ -48,7 +48,7 @@ struct Settings {
     bool strict = true;
     bool centroids = true;
     double page_share = 0.125;  // of the pages that rows are looked for in, but at least min_pages of them
-    int64_t min_pages = 128;    // half of 16,384 tokens in pages of 64: below, a choice of pages does not pay
+    int64_t min_pages = 64;     // half of 8,192 tokens in pages of 64: below, a choice of pages costs too much
     PoolSettings pool;
 
     // The floor under the number of rows chosen out of n_past.
