@@ -150,9 +150,7 @@ void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, 
 template <typename W>
 void score_of_width(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
                     W width, float* out, int64_t out_stride) {
-    const auto run = type == RowType::F32   ? score_typed<float, W>
-                     : type == RowType::F16 ? score_typed<hwy::float16_t, W>
-                                            : score_typed<int8_t, W>;
+    const auto run = type == RowType::F16 ? score_typed<hwy::float16_t, W> : score_typed<float, W>;
     run(queries, query_stride, n_queries, rows, width, out, out_stride);
 }
 

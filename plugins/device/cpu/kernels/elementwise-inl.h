@@ -97,12 +97,6 @@ void to_f16(const float* x, uint16_t* out, int64_t n) {
     for (; i < n; ++i) out[i] = float_to_half(x[i]);
 }
 
-void from_f16(const uint16_t* x, float* out, int64_t n) {
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) store(load(reinterpret_cast<const hwy::float16_t*>(x + i)), out + i);
-    for (; i < n; ++i) out[i] = half_to_float(x[i]);
-}
-
 void shift_add(const float* x, float shift, float* total, int64_t n) {
     for (int64_t i = 0; i < n; ++i) total[i] += x[i] - shift;
 }

@@ -180,7 +180,7 @@ struct Kernels {
     void (*multiply)(const float* a, int64_t a_stride, int64_t a_step, const float* b, int64_t b_stride, float* c,
                      int64_t c_stride, int64_t m, int64_t k, int64_t n, bool accumulate);
 
-    // out[q][row] = queries[q] . rows[row][0 .. width), rows of `type`.
+    // out[q][row] = queries[q] . rows[row][0 .. width), rows of F32 or F16.
     void (*score_rows)(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
                        int64_t width, float* out, int64_t out_stride);
     // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
@@ -213,7 +213,6 @@ struct Kernels {
     // Returns the scale, an f16: out = nearest of x / scale, in [-127, 127].
     uint16_t (*to_int8)(const float* x, int8_t* out, int64_t n);
     void (*to_f16)(const float* x, uint16_t* out, int64_t n);
-    void (*from_f16)(const uint16_t* x, float* out, int64_t n);
 
     // total[i] += x[i] - shift.
     void (*shift_add)(const float* x, float shift, float* total, int64_t n);

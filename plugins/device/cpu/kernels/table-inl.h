@@ -38,7 +38,6 @@ constexpr Kernels kTable = {
     rotate_interleaved,
     to_int8,
     to_f16,
-    from_f16,
     shift_add,
     column_sums,
     {pack_keys<KeyFormat::F32>, pack_keys<KeyFormat::F16>, pack_keys<KeyFormat::I8>, pack_keys<KeyFormat::I4>},

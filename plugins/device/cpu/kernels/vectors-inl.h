@@ -49,9 +49,6 @@ HWY_INLINE void store_columns(F value, float* out, int64_t valid, bool accumulat
 HWY_INLINE float scalar(float x) {
     return x;
 }
-HWY_INLINE float scalar(int8_t x) {
-    return x;
-}
 HWY_INLINE float scalar(hwy::float16_t x) {
     return half_to_float(x.bits);
 }
