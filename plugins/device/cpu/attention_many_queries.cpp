@@ -18,7 +18,7 @@ int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scr
     const PrefillKernels& run =
         tile.exact_f32 || cached.type() == RowType::F32 ? kernels.prefill_exact : kernels.prefill;
     const int64_t d = cached.head_size();
-    const int64_t n_queries = tile.n_rows * tile.group;
+    const int64_t n_queries = tile.head_queries();
     const int64_t padded = padded_queries(n_queries);
     QueryTile queries{padded, d, scratch, scratch + padded * d, partial.maxima, partial.sums, nullptr, nullptr};
     PackedRows rows{queries.out + padded * d, queries.out + (padded + kBlockRows) * d, nullptr};

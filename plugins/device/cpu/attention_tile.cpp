@@ -27,7 +27,7 @@ int64_t tile_scratch_floats(int64_t n_queries, int64_t head_size) {
 }
 
 int64_t attend(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
-    const bool few = tile.n_rows * tile.group <= kFewQueries;
+    const bool few = tile.head_queries() <= kFewQueries;
     return (few ? attend_few_queries : attend_many_queries)(kernels, tile, scratch, partial);
 }
 

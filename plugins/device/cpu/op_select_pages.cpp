@@ -82,8 +82,8 @@ private:
             float* scores = scores_ + head * group_ * stride_ + first;
             float* beside = scores + a_.n_heads * stride_;
             const int64_t at = head * group_ * d_;
-            kernels.score_rows(RowType::F32, q_ + at, d_, group_, {rows[0], n, 0, nullptr, 0}, d_, scores, stride_);
-            kernels.score_rows(RowType::F32, magnitudes_ + at, d_, group_, {rows[1], n, 0, nullptr, 0}, d_, beside,
+            kernels.score_rows(q_ + at, group_, {rows[0], n, 0, nullptr, 0}, d_, scores, stride_);
+            kernels.score_rows(magnitudes_ + at, group_, {rows[1], n, 0, nullptr, 0}, d_, beside,
                                stride_);
             for (int64_t i = 0; i < group_; ++i) {
                 for (int64_t j = 0; j < n; ++j) scores[i * stride_ + j] += beside[i * stride_ + j];
