@@ -212,7 +212,8 @@ typedef struct kvp_partial_index_arguments {
     uint32_t head_size;
 } kvp_partial_index_arguments;
 
-/* Partial keys of cached rows [token_begin, token_end): key * projection - mean. Stored as [G][capacity / 16] tiles of 16
+/* Partial keys of cached rows [token_begin, token_end): key * projection - mean. Without a projection, key[columns] - mean:
+ * a skew of unit vectors need not be multiplied with. Stored as [G][capacity / 16] tiles of 16
  * rows side by side, capacity a multiple of 16:
  *   F32, F16  [n_columns][16]: the values as they are (mean not subtracted)
  *   I8        [n_columns / 4][16][4]: round(x / s) + 128, s = max|x| / 127 a row, with scales f32[G][capacity]
@@ -222,7 +223,8 @@ typedef struct kvp_partial_index_arguments {
 typedef struct kvp_partial_keys_arguments {
     kvp_head head;
     const kvp_rows* rows;
-    kvp_address projection;
+    kvp_address projection; /* 0: columns is used */
+    kvp_address columns;    /* i32[G][n_columns], the index of partial_index, -1: nothing */
     kvp_address mean;
     kvp_address keys;
     kvp_address scales;
@@ -241,7 +243,8 @@ typedef struct kvp_partial_keys_arguments {
  * pages[g][e / page_tokens] * page_tokens + e % page_tokens, as far as it is below n_tokens. */
 typedef struct kvp_partial_scores_arguments {
     kvp_head head;
-    kvp_address projection;
+    kvp_address projection; /* as in partial_keys */
+    kvp_address columns;
     kvp_address keys;
     kvp_address scales;
     kvp_address scores;
@@ -313,12 +316,12 @@ typedef struct kvp_select_pages_arguments {
     uint32_t head_size;
     uint32_t page_tokens;
     uint32_t count;
-    uint32_t reserved0;
+    uint32_t type; /* of means and spreads */
 } kvp_select_pages_arguments;
 
-/* means: virtual rows f32[G][capacity] of mean K||V of each page, brought up to date for cached rows
- * [token_begin, token_end) that were appended; spreads f32[G][capacity][d]: the standard deviation of its K. A page that
- * token_begin lies inside of goes on from its old values. */
+/* means: virtual rows [G][capacity] of mean K||V of each page, brought up to date for cached rows
+ * [token_begin, token_end) that were appended; spreads [G][capacity][d]: the standard deviation of its K. Both are of
+ * `type`, F16 or F32. A page that token_begin lies inside of goes on from its old values. */
 typedef struct kvp_page_means_arguments {
     kvp_head head;
     const kvp_rows* rows;
@@ -328,7 +331,7 @@ typedef struct kvp_page_means_arguments {
     int64_t token_begin;
     int64_t token_end;
     uint32_t page_tokens;
-    uint32_t reserved0;
+    uint32_t type;
 } kvp_page_means_arguments;
 
 /* bias f32[G][capacity] of the first ceil(n_tokens / page_tokens) pages: log of the number of the page's rows that are

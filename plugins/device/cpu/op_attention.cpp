@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLeastTileQueries = 48;  // three vectors of the widest level
 constexpr int64_t kMostTileQueries = 384;  // unpacking a block of rows then costs little beside using it
 constexpr int64_t kTilesPerThread = 6;
-constexpr int64_t kLeastPartRows = 128;  // of all its heads: below, merging costs more than another thread saves
+constexpr int64_t kLeastPartRows = 256;  // of all its heads: below, waking a thread and merging cost more than they save
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 
 struct Job {
@@ -152,9 +152,13 @@ private:
         for (size_t i = 0; i < jobs_.size(); ++i) {
             Job& job = jobs_[i];
             const Tile& tile = job.tile;
-            const int64_t whole = std::max<int64_t>(1, tile.last_slot);
-            const int64_t size =
-                cut ? (part_rows / tile.n_kv_heads + kBlockRows - 1) / kBlockRows * kBlockRows : whole;
+            int64_t size = std::max<int64_t>(1, tile.last_slot);
+            const int64_t n_parts = cut ? tile.last_slot * tile.n_kv_heads / part_rows : 1;
+            if (n_parts > 1) {
+                size = (tile.last_slot + n_parts - 1) / n_parts;
+                const int64_t step = size >= 4 * kBlockRows ? kBlockRows : 16;
+                size = (size + step - 1) / step * step;
+            }
             job.first_part = static_cast<int64_t>(parts_.size());
             job.n_parts = std::max<int64_t>(1, (tile.last_slot + size - 1) / size);
             for (int64_t part = 0; part < job.n_parts; ++part) {

@@ -118,19 +118,6 @@ void score_of_width(const float* queries, int64_t query_stride, int64_t n_querie
     }
 }
 
-template <typename T>
-void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, int64_t width,
-                 float* out, int64_t out_stride) {
-    with_width(width, [&](auto known) {
-        score_of_width<T>(queries, query_stride, n_queries, rows, known, out, out_stride);
-    });
-}
-
-void score_rows(const float* queries, int64_t n_queries, const Rows& rows, int64_t width, float* out,
-                int64_t out_stride) {
-    score_typed<float>(queries, width, n_queries, rows, width, out, out_stride);
-}
-
 // Packed: as they are.
 void pack_f32_queries(const float* queries, int64_t n_queries, int64_t width, void* packed) {
     for (int64_t q = 0; q < n_queries; ++q) {
@@ -143,7 +130,9 @@ template <typename T>
 void score_packed(const void* packed, int64_t n_queries, const Rows& rows, int64_t width, float* out,
                   int64_t out_stride) {
     const int64_t stride = packed_query_bytes(width) / static_cast<int64_t>(sizeof(float));
-    score_typed<T>(static_cast<const float*>(packed), stride, n_queries, rows, width, out, out_stride);
+    with_width(width, [&](auto known) {
+        score_of_width<T>(static_cast<const float*>(packed), stride, n_queries, rows, known, out, out_stride);
+    });
 }
 
 template <typename T, typename W>
