@@ -118,16 +118,22 @@ HWY_INLINE void quantised_tile(const PanelTask& task, VectorRun vectors, int64_t
     const ActivationBlock* rows[R];
     for (int r = 0; r < R; ++r) rows[r] = task.in.blocks + (row + r) * n_blocks;
 
+    const int64_t tile_index = (row - task.row_begin) / Level::kTileRows;
+    const int64_t n_tiles = (task.row_end - task.row_begin + Level::kTileRows - 1) / Level::kTileRows;
     F total[R][V];
     for (int r = 0; r < R; ++r) {
         for (int v = 0; v < V; ++v) total[r][v] = hn::Zero(kF);
     }
     for (int64_t block = 0; block < n_blocks; ++block) {
-        if (row == task.row_begin) {  // these weights come from memory: ask ahead, across the ends of panels too
+        if (n_tiles == 1) {  // these weights come from memory: ask ahead, across the ends of panels too
             for (int v = 0; v < V; v += kPanelVectors) {
                 for (int64_t line = 0; line < Layout::kBytes; line += 64) {
                     _mm_prefetch(reinterpret_cast<const char*>(weights[v] + Level::kPrefetchBytes + line), _MM_HINT_T0);
                 }
+            }
+        } else {  // this panel is read once more by each tile: together they ask for the next one
+            for (int64_t line = tile_index * 64; line < Layout::kBytes; line += n_tiles * 64) {
+                _mm_prefetch(reinterpret_cast<const char*>(weights[0] + task.panel_bytes + line), _MM_HINT_T1);
             }
         }
         Level::Words dots[R][V];
