@@ -97,12 +97,13 @@ public:
     // Throws Error(usage) for a prompt after a decode, and for a decode before the prompt's end.
     void feed(uint64_t text, std::span<const int32_t> tokens, Feed how, OnLogits on_logits = {}, int64_t first = 0);
     // A second text that begins with all tokens of a text or request, of which all that are computed stay computed: pages
-    // of the cache are shared until one of the two writes to them. 0: no room for it now. Throws Error(plugin) if the
+    // of the cache are shared until one of the two writes to them. Tokens that wait go along, without their on_logits.
+    // 0: no room for it now. Throws Error(plugin) if the
     // KV strategy cannot fork.
     uint64_t fork(uint64_t text, int64_t max_tokens);
     // The same for a request that samples; request.prompt are tokens that follow the text's, as the end of its prompt.
     uint64_t fork(uint64_t text, GenerationRequest request);
-    // Forgets all tokens from n_tokens on. Throws Error(plugin) if the KV strategy cannot, Error(usage) where rows have
+    // Of a fed text: forgets all tokens from n_tokens on. Throws Error(plugin) if the KV strategy cannot, Error(usage) where rows have
     // left the cache since, and Error(memory) where shared pages would need room that is not there; then nothing changed.
     void rewind(uint64_t text, int64_t n_tokens);
 
@@ -138,6 +139,11 @@ public:
     std::function<bool()> should_stop;
 
 private:
+    struct Feeding {
+        int64_t begin;  // positions
+        int64_t end;
+        OnLogits on_logits;
+    };
     struct Running {
         uint64_t id;
         GenerationRequest request;
@@ -147,14 +153,20 @@ private:
         kvp_kv_state* state = nullptr;
         FinishReason reason = FinishReason::running;
         bool held = false;
-        bool forced = false;  // tokens are given, nothing is sampled
-        int64_t first_logits = 0;
-        OnLogits on_logits;
+        bool fed = false;  // tokens are given, nothing is sampled
+        int64_t most_tokens = 0;
+        std::vector<Feeding> feedings;  // of a fed text, those whose logits somebody wants
+
+        // Who gets the logits of a position of a fed text, null: nobody.
+        const OnLogits* listener(int64_t position) const;
     };
 
     Running& find(uint64_t request);
     const Running& find(uint64_t request) const;
     uint64_t add(Running running);
+    void check_tokens(std::span<const int32_t> tokens) const;
+    bool wants_logits(const Running& running, int64_t position) const;
+    uint64_t add_fork(uint64_t text, Running made, std::span<const int32_t> more);
     void admit();
     int64_t pool_rows() const;
     void finish(Running& running, FinishReason reason);
