@@ -8,13 +8,14 @@
 namespace kvplane {
 
 SequenceCache* KvStore::fork(SequenceCache& parent, uint64_t id, uint64_t max_tokens) {
-    const auto n_full = static_cast<uint32_t>(parent.n_cached / layout_.page_tokens);
-    const bool has_partial = parent.n_cached % layout_.page_tokens != 0;
+    const auto n_full = static_cast<uint32_t>(parent.n_stored / layout_.page_tokens);
+    const bool has_partial = parent.n_stored % layout_.page_tokens != 0;
     const uint32_t n_shared = options_.rewrites_pages ? 0 : n_full;
     const uint64_t more = uint64_t{layout_.pages(max_tokens) - n_shared} * layout_.layers;
     SequenceCache* made = admit(id, max_tokens, more);
     if (made == nullptr) return nullptr;
     made->n_cached = parent.n_cached;
+    made->n_stored = parent.n_stored;
     made->fixed_rows = parent.fixed_rows;
     try {
         for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
@@ -26,6 +27,7 @@ SequenceCache* KvStore::fork(SequenceCache& parent, uint64_t id, uint64_t max_to
             }
             if (has_partial) own_page(*made, layer, n_full);
         }
+        if (layout_.codec != nullptr) copy_recent(parent, *made);
         copy_sidecars(parent, *made);
     } catch (...) {
         close(made);
@@ -54,12 +56,26 @@ void KvStore::rewind(SequenceCache& sequence, int64_t n_rows) {
         }
         layer.tickets.clear();
     }
+    const int64_t stored = std::min(sequence.n_stored, n_rows);
+    truncate_pages(sequence, stored);
+    if (layout_.codec != nullptr) {
+        int64_t left = stored;
+        for (uint32_t layer = 0; layer < layout_.layers; ++layer) left = reopen_group(sequence, layer, n_rows);
+        if (left < stored) truncate_pages(sequence, left);
+        sequence.n_stored = left;
+    } else {
+        sequence.n_stored = n_rows;
+    }
+    clear_sidecars(sequence, n_rows);
+    sequence.n_cached = n_rows;
+}
+
+// Leaves the pages of the first n_rows rows. The last of them, if it is not full, becomes one to write to.
+void KvStore::truncate_pages(SequenceCache& sequence, int64_t n_rows) {
     const uint32_t kept = layout_.pages(static_cast<uint64_t>(n_rows));
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
         for (uint32_t index = kept; index < sequence.n_pages; ++index) drop_page(sequence, layer, index);
     }
-    clear_sidecars(sequence, n_rows);
-    sequence.n_cached = n_rows;
     const bool has_partial = n_rows % layout_.page_tokens != 0;
     uint64_t copies = 0;  // that reopening makes
     for (const LayerCache& layer : sequence.layers) copies += has_partial && layer.pages[kept - 1]->is_shared();

@@ -18,8 +18,12 @@ struct FewQueries {
           sums(scores + padded * kBlockRows),
           visible(reinterpret_cast<int32_t*>(sums + padded * 16)),
           quantised{reinterpret_cast<int8_t*>(sums + padded * (16 + 1 + 1 + 32)),
-                    reinterpret_cast<int32_t*>(sums + padded * (16 + 1 + 1)), sums + padded * (16 + 1)} {}
+                    reinterpret_cast<int32_t*>(sums + padded * (16 + 1 + 1)), sums + padded * (16 + 1)},
+          widened(scratch + narrow_floats(n, d)) {}
     static int64_t floats(int64_t n_queries, int64_t head_size) {
+        return narrow_floats(n_queries, head_size) + WidenedRows::floats(head_size);
+    }
+    static int64_t narrow_floats(int64_t n_queries, int64_t head_size) {
         return padded_queries(n_queries) *
                (head_size + kBlockRows + 16 + 1 + 1 + 32 + quantised_query_bytes(head_size) / 4);
     }
@@ -32,6 +36,7 @@ struct FewQueries {
     float* sums;       // [n][16]
     int32_t* visible;  // [n]
     QuantisedQueries quantised;
+    WidenedRows widened;
 };
 
 }  // namespace
@@ -41,7 +46,7 @@ int64_t few_queries_scratch_floats(int64_t n_queries, int64_t head_size) {
 }
 
 int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial) {
-    const FewQueries few(tile, scratch);
+    FewQueries few(tile, scratch);
     const int64_t d = few.d;
     for (int64_t query = 0; query < few.n; ++query) {
         const float* q = tile.q + query / tile.group * tile.q_stride + query % tile.group * d;
@@ -65,6 +70,9 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
         count_visible(*block, tile, few.visible);
         if (type == RowType::I8) {
             kernels.score_int8_rows(few.quantised, few.n, keys, d, few.scores, kBlockRows);
+        } else if (!block->layout.is_multiplied()) {
+            kernels.score_rows(RowType::F32, few.queries, d, few.n, few.widened.part(kernels, type, keys, d), d,
+                               few.scores, kBlockRows);
         } else {
             kernels.score_rows(type, few.queries, d, few.n, keys, d, few.scores, kBlockRows);
         }
@@ -77,6 +85,9 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
                              few.sums, partial.out, d);
         if (type == RowType::I8) {
             kernels.accumulate_int8_rows(few.scores, kBlockRows, few.n, values, d, partial.out, d);
+        } else if (!block->layout.is_multiplied()) {
+            kernels.accumulate_rows(RowType::F32, few.scores, kBlockRows, few.n,
+                                    few.widened.part(kernels, type, values, d), d, partial.out, d);
         } else {
             kernels.accumulate_rows(type, few.scores, kBlockRows, few.n, values, d, partial.out, d);
         }
