@@ -1,10 +1,10 @@
 // The cpu plugin, with a check of what attention is told to read: rows in bounds, each at most once, all of them where the
-// device reads them, and the newest among them.
+// device reads them, and the newest among them. KVPLANE_TEST_REFUSED_OPS = "row types": cached rows must be f16 or f32.
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -90,6 +90,14 @@ void check(const kvp_attention_arguments& arguments) {
     }
 }
 
+kvp_status op_support(kvp_device_object* device, const kvp_op_request* request, kvp_op_answer* answer) {
+    const char* const refused = std::getenv("KVPLANE_TEST_REFUSED_OPS");
+    const bool asks_for_rows =
+        request->attributes != nullptr && std::string_view(request->op.data, request->op.n_bytes) == "kvp.attention/1";
+    if (asks_for_rows && refused != nullptr && std::string_view(refused) == "row types") return KVP_UNSUPPORTED;
+    return inner_device->op_support(device, request, answer);
+}
+
 kvp_status op_prepare(kvp_device_object* device, const kvp_op_request* request, kvp_plan** plan) {
     const kvp_status status = inner_device->op_prepare(device, request, plan);
     if (status == KVP_OK && std::string_view(request->op.data, request->op.n_bytes) == "kvp.attention/1") {
@@ -139,6 +147,7 @@ KVP_EXPORT const kvp_plugin_descriptor* kvp_plugin_query_v1(const kvp_host* give
     inner = reinterpret_cast<kvp_plugin_query_fn>(dlsym(library, KVP_PLUGIN_QUERY_NAME))(given);
     inner_device = static_cast<const kvp_device*>(inner->get_kind({KVP_KIND_DEVICE, sizeof KVP_KIND_DEVICE - 1}));
     table = *inner_device;
+    table.op_support = op_support;
     table.op_prepare = op_prepare;
     table.op_release = op_release;
     table.op_enqueue = op_enqueue;
