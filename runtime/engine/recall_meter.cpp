@@ -67,7 +67,7 @@ std::vector<float> all_keys(KvStore& store, const CachedPart& part, uint32_t lay
         for (uint32_t head = 0; head < layout.kv_heads; ++head) {
             for (auto row = static_cast<uint64_t>(begin); row < static_cast<uint64_t>(end); ++row) {
                 const kvp_address group = groups[head * rows.groups_stride + row / layout.group_tokens];
-                const kvp_address at = group + row % layout.group_tokens * layout.row_bytes();
+                const kvp_address at = group + row % layout.group_tokens * layout.shown_row_bytes();
                 float* target = &keys[(head * n + row) * d];
                 read_key(layout.type, reinterpret_cast<const std::byte*>(at), d, target);
             }

@@ -37,6 +37,7 @@ struct KvStoreOptions {
     uint32_t staging_pages = 8;
     double resident_share = 0.1;   // of the KV that open sequences may grow to
     uint32_t resident_layers = 2;  // whose pages leave the device tier last
+    bool rewrites_pages = false;   // rows may change in pages that are full: forks need room for pages of their own
 };
 
 class KvStore {
@@ -50,11 +51,22 @@ public:
     SequenceCache* open(uint64_t id, uint64_t max_tokens);
     void close(SequenceCache* sequence);
 
+    // A sequence that begins with all rows of `parent`. Full pages are shared, the page that is being filled and the
+    // sidecars are copied. Null: no room now.
+    SequenceCache* fork(SequenceCache& parent, uint64_t id, uint64_t max_tokens);
+    // Whether rewind finds room: pages that others still use are no longer counted once, and the last one is copied.
+    bool can_rewind(const SequenceCache& sequence, int64_t n_rows) const;
+    // Forgets the rows from n_rows on. TOKEN sidecars of these rows and PAGE sidecars of pages that begin there are
+    // zeroed; the rest of the sidecars is the strategy's to put right.
+    void rewind(SequenceCache& sequence, int64_t n_rows);
+
     // Most new rows that a step may write in all its sequences together, so that every layer's pages find room.
     uint64_t max_step_tokens() const;
 
     // Makes room in a layer for the rows that a step appends.
     void begin_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
+    // The writing is on the queue.
+    void end_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
     // The rows are written and the layer's attention is on the queue: pages that became full may leave.
     void end_layer(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
     // The step is over for this sequence: its rows count.
@@ -64,14 +76,19 @@ public:
     // the cache before that page, KV and TOKEN sidecars alike; then the page is taken out and those after it move down.
     void replace_rows(SequenceCache& sequence, uint32_t layer, uint32_t page, std::span<const int32_t> victims);
     // After replace_rows in all layers.
-    void rows_were_replaced(SequenceCache& sequence) { sequence.n_cached -= layout_.page_tokens; }
+    void rows_were_replaced(SequenceCache& sequence) {
+        sequence.n_cached -= layout_.page_tokens;
+        sequence.n_stored -= layout_.page_tokens;
+        for (LayerCache& layer : sequence.layers) layer.n_encoded -= layout_.page_tokens;
+        sequence.fixed_rows = sequence.n_cached;
+    }
 
     kvp_rows rows(SequenceCache& sequence, uint32_t layer);
 
     // Starts to bring a segment's rows; 0 if there is nothing to bring or no room to bring it ahead.
     uint64_t fetch(SequenceCache& sequence, uint32_t layer, const kvp_segment& segment);
 
-    // For a store that spills: calls `attend` with the segments that can be read as they are, then, with merge set, for
+    // For a store that reads in pieces: calls `attend` with the segments that can be read as they are, then, with merge set, for
     // what has to come piece by piece.
     using Attend = std::function<void(std::span<const kvp_segment* const> segments, bool merge)>;
     void read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments, Scratch& scratch,
@@ -96,40 +113,56 @@ public:
     const KvStoreOptions& options() const { return options_; }
     bool in_place() const { return options_.in_place; }
     bool spills() const { return spills_; }
+    // Attention goes through `read`.
+    bool reads_in_pieces() const { return spills_ || layout_.codec != nullptr; }
     uint64_t sidecar_bytes() const;
     uint64_t peak_sidecar_bytes() const { return peak_sidecar_bytes_; }
     // Throws Error(runtime) unless every slot is accounted for.
     void verify() const;
 
 private:
-    struct PageId {
-        SequenceCache* sequence;
-        uint32_t layer;
-        uint32_t index;
-    };
+    using PageRef = std::shared_ptr<Page>;
     struct Store {
         TransferId transfer;
-        std::vector<PageId> pages;
+        std::vector<PageRef> pages;
     };
     // Leaves first: pages of layers that are read in full last, old pages first.
-    using EvictionKey = std::tuple<bool, uint32_t, uint32_t, uint64_t, SequenceCache*>;
+    using EvictionKey = std::tuple<bool, uint32_t, uint32_t, uint64_t, Page*>;
     std::vector<int32_t> host_copy(kvp_address address, uint64_t n_values);
 
     struct Need {
         uint32_t kv_head;
         uint64_t group;
+
+        auto operator<=>(const Need&) const = default;
     };
 
-    Page& page(const PageId& id) { return id.sequence->layers[id.layer].pages[id.index]; }
-    EvictionKey eviction_key(const PageId& id) const;
-    void show_page(const PageId& id, kvp_address address);
-    void show_resident_groups(const PageId& id);
+    EvictionKey eviction_key(Page& page) const;
+    // What a user of a page sees: an address, or 0.
+    void show_page(const Page::User& user, uint32_t layer, kvp_address address);
+    void show_resident_groups(const Page::User& user, uint32_t layer);
+    kvp_address readable_address(const Page& page) const;
     int32_t acquire_device_slot(SlotUse use);
     bool evict_one();
-    void store_pages(std::vector<PageId> pages);
+    void store_pages(std::vector<PageRef> pages);
     void retire_stores(bool wait_for_one);
     void end_store();
     void share_slots();
+
+    // Whether sequences with room for so many pages in all fit, and whether they then spill.
+    enum class Room { none, without_spilling, by_spilling };
+    Room room_for(uint64_t pages, uint64_t n_sequences) const;
+    uint64_t count_reserved() const;
+    SequenceCache* admit(uint64_t id, uint64_t max_tokens, uint64_t more_pages);
+    void take_pages(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end);
+    PageRef new_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void truncate_pages(SequenceCache& sequence, int64_t n_rows);
+    void copy_page(const Page& from, const Page& to);
+    void own_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void reopen_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void copy_sidecars(const SequenceCache& from, SequenceCache& to);
+    void clear_sidecars(SequenceCache& sequence, int64_t from_row);
     uint64_t room_for_resident() const;
     bool make_room_for_entry();
     void let_go_of_prefetches();
@@ -146,6 +179,20 @@ private:
     };
     ReadPlan plan_read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments);
     void plan_long_range(const LayerCache& cache, const kvp_segment& segment, ReadPlan& plan) const;
+
+    // Rows in a codec that the device does not know (kv_store_codec.cpp).
+    int64_t stored_after(const SequenceCache& sequence, int64_t n_rows) const;
+    kvp_address recent_address(const LayerCache& layer, uint32_t kv_head, uint64_t group) const;
+    void show_recent(LayerCache& layer, int64_t begin, int64_t end);
+    void encode(SequenceCache& sequence, uint32_t layer, int64_t end);
+    std::vector<Need> show_decoded(SequenceCache& sequence, uint32_t layer,
+                                   std::span<const kvp_segment* const> segments);
+    void hide_decoded(SequenceCache& sequence, uint32_t layer, std::span<const Need> decoded);
+    void decode_group(const LayerCache& layer, const Need& need, kvp_address to);
+    void reserve_decoded(size_t n_groups);
+    kvp_address decoded_address() const { return decoded_.address(); }
+    int64_t reopen_group(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
+    void copy_recent(const SequenceCache& from, SequenceCache& to);
 
     struct RowMoves {
         std::vector<uint64_t> from, to;
@@ -177,8 +224,10 @@ private:
     std::vector<int32_t> staging_;
     ResidentSet resident_;
     std::list<SequenceCache> sequences_;
-    uint64_t reserved_pages_ = 0;  // that open sequences may grow to
+    uint64_t reserved_pages_ = 0;  // that open sequences may grow to, shared ones counted once
+    uint64_t last_page_ = 0;
     bool spills_ = false;
+    Buffer decoded_;
     std::set<EvictionKey> evictable_;
     std::deque<Store> stores_;
     uint64_t last_ticket_ = 0;

@@ -97,11 +97,13 @@ bool KvStore::gather(SequenceCache& sequence, uint32_t layer, std::span<const Ne
     size_t taken = 0;
     for (; taken < wanted.size(); ++taken) {
         const Need& need = wanted[taken];
-        Page& held = cache.pages[need.group / per_head];
-        if (held.state == PageState::empty) {
+        const PageRef& page = cache.pages[need.group / per_head];
+        if (page == nullptr && layout_.codec != nullptr) continue;  // a row that is not encoded yet
+        if (page == nullptr) {
             throw Error(ErrorKind::plugin, "the KV strategy names rows of page " +
                                                std::to_string(need.group / per_head) + ", which holds none yet");
         }
+        Page& held = *page;
         if (held.device_slot >= 0) {
             ++held.pins;
             ticket.pinned_pages.push_back(&held);
@@ -214,7 +216,7 @@ void KvStore::plan_long_range(const LayerCache& cache, const kvp_segment& segmen
     for (int64_t at = segment.begin; at < segment.end;) {
         const int64_t next = std::min(segment.end, (at / page_tokens + 1) * page_tokens);
         const auto index = static_cast<uint32_t>(at / page_tokens);
-        if (cache.pages[index].device_slot < 0) {
+        if (cache.pages[index] != nullptr && cache.pages[index]->device_slot < 0) {
             if (run_begin < at) plan.now.push_back(range(segment, run_begin, at));
             run_begin = next;
             streamed.pages.push_back(index);
@@ -226,7 +228,14 @@ void KvStore::plan_long_range(const LayerCache& cache, const kvp_segment& segmen
 }
 
 void KvStore::read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments, Scratch& scratch,
-                   const Attend& attend) {
+                   const Attend& attend_shown) {
+    const Attend decode_and_attend = [&](std::span<const kvp_segment* const> readable, bool merge) {
+        const std::vector<Need> decoded = show_decoded(sequence, layer, readable);
+        attend_shown(readable, merge);
+        hide_decoded(sequence, layer, decoded);
+    };
+    const Attend& attend = layout_.codec != nullptr ? decode_and_attend : attend_shown;
+    if (!spills_) return attend_all(segments, false, attend);
     for (Ticket& ticket : sequence.layers[layer].tickets) publish(ticket);
     ReadPlan plan = plan_read(sequence, layer, segments);
     attend_all(plan.now, false, attend);
@@ -266,7 +275,7 @@ void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const ui
     auto load = [&](uint32_t window) {
         std::vector<uint64_t> from, to;
         for (uint32_t i = 0; i < half && window * half + i < n_pages; ++i) {
-            from.push_back(host_tier_.offset(sequence.layers[layer].pages[pages[window * half + i]].host_slot));
+            from.push_back(host_tier_.offset(sequence.layers[layer].pages[pages[window * half + i]]->host_slot));
             to.push_back(device_tier_.offset(slot_of(window, i)));
         }
         return transfers_.submit(host_tier_, device_tier_, from, to, layout_.page_bytes(), KVP_PRIORITY_FOREGROUND);
@@ -279,10 +288,10 @@ void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const ui
             const uint32_t first = window * half;
             const uint32_t last = std::min(n_pages, first + half);
             for (uint32_t i = first; i < last; ++i) {
-                show_page({&sequence, layer, pages[i]}, device_tier_.address(slot_of(window, i - first)));
+                show_page({&sequence, pages[i]}, layer, device_tier_.address(slot_of(window, i - first)));
             }
             use(first, last);
-            for (uint32_t i = first; i < last; ++i) show_resident_groups({&sequence, layer, pages[i]});
+            for (uint32_t i = first; i < last; ++i) show_resident_groups({&sequence, pages[i]}, layer);
         }
     } catch (...) {
         transfers_.settle(coming);  // the slots that it writes to are about to be others'
@@ -291,12 +300,12 @@ void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const ui
 }
 
 // A page leaves the staging slots: of its groups, those that the resident set holds are readable there again.
-void KvStore::show_resident_groups(const PageId& id) {
-    show_page(id, 0);
+void KvStore::show_resident_groups(const Page::User& user, uint32_t layer) {
+    show_page(user, layer, 0);
     for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
         for (uint32_t i = 0; i < layout_.groups_per_head(); ++i) {
-            const int32_t entry = ResidentSet::find(id.sequence->layers[id.layer], head,
-                                                    uint64_t{id.index} * layout_.groups_per_head() + i);
+            const int32_t entry = ResidentSet::find(user.sequence->layers[layer], head,
+                                                    uint64_t{user.index} * layout_.groups_per_head() + i);
             if (entry >= 0) resident_.publish(entry);
         }
     }
@@ -367,14 +376,25 @@ void KvStore::read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const
     }
 }
 
-void KvStore::walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end, const Visit& visit) {
+void KvStore::walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end, const Visit& visit_shown) {
+    const Visit visit = [&](const kvp_rows& rows_of_piece, int64_t from, int64_t to) {
+        if (layout_.codec == nullptr) return visit_shown(rows_of_piece, from, to);
+        kvp_segment piece{};
+        piece.form = KVP_SEGMENT_RANGE;
+        piece.begin = from;
+        piece.end = to;
+        const kvp_segment* const named = &piece;
+        const std::vector<Need> decoded = show_decoded(sequence, layer, {&named, 1});
+        visit_shown(rows(sequence, layer), from, to);
+        hide_decoded(sequence, layer, decoded);
+    };
     const int64_t page_tokens = layout_.page_tokens;
     std::vector<uint32_t> away;
     for (int64_t at = begin; at < end;) {
         // A run of pages that are all readable, or all away.
         const auto is_here = [&](int64_t row) {
-            const Page& held = sequence.layers[layer].pages[static_cast<size_t>(row / page_tokens)];
-            return options_.in_place || held.device_slot >= 0;
+            const Page* held = sequence.layers[layer].pages[static_cast<size_t>(row / page_tokens)].get();
+            return options_.in_place || held == nullptr || held->device_slot >= 0;
         };
         const bool here = is_here(at);
         int64_t next = at;

@@ -32,7 +32,7 @@ typedef struct kvp_kv_model {
     uint32_t context;              /* most tokens of a sequence */
     uint32_t page_tokens;          /* tokens of a page */
     uint32_t group_tokens;         /* tokens of a group, the unit that is fetched */
-    uint32_t kv_type;              /* of cached rows: KVP_TYPE_F16, KVP_TYPE_F32 or KVP_TYPE_I8 */
+    uint32_t kv_type;              /* of cached rows as ops read them: KVP_TYPE_* of kvp_rows */
     uint32_t reads_tiers_in_place; /* 1: the device reads every tier where it is, nothing has to be fetched */
     float norm_epsilon;
     uint32_t rope_style; /* KVP_ROPE_*, 0: no RoPE */
@@ -259,7 +259,15 @@ typedef struct kvp_kv {
     kvp_status (*aux_save)(kvp_kv_instance* instance, kvp_kv_blob_fn write, void* context);
     kvp_status (*aux_load)(kvp_kv_instance* instance, const void* data, uint64_t n_bytes);
 
-    /* A sequence begins, splits, loses rows from n_cached on, ends. *state may stay NULL.
+    /* A sequence begins, splits, loses rows from n_cached on, ends. *state may stay NULL. prompt_tokens is 0 where the
+     * prompt's length is not known yet. Between two steps; what scratch and fetch gave is gone.
+     * seq_fork: the core copies all sidecars; the new state belongs to rows [0, n_cached) of both.
+     * seq_rewind: the core zeroes TOKEN sidecars of the rows from n_cached on and PAGE sidecars of the pages that begin
+     * there. What else depends on rows that are gone is the strategy's to put right: a summary of the page that n_cached
+     * lies inside of (made anew from its first row: step_begin may visit it), sums over rows or queries. One that cannot
+     * says KVP_UNSUPPORTED and changes nothing. Rows that were evicted or moved do not come back: the core refuses that.
+     * A strategy without seq_fork must leave *state NULL, one without seq_rewind must have no sidecars either, or the
+     * core refuses.
      * thread: serial: engine
      * blocks: no
      * owns: the state is the strategy's until seq_close

@@ -16,13 +16,17 @@ struct FewQueries {
         : n(tile.n_queries()),
           d(tile.segments->rows().head_size()),
           packed(reinterpret_cast<uint8_t*>(scratch)),
-          queries(scratch + kRowTypes * packed_floats(n, d)),
+          queries(scratch + kMultipliedTypes * packed_floats(n, d)),
           scores(queries + padded_queries(n) * d),
           sums(scores + padded_queries(kFewQueries) * kBlockRows),
-          visible(reinterpret_cast<int32_t*>(sums + padded_queries(n) * 16)) {}
+          visible(reinterpret_cast<int32_t*>(sums + padded_queries(n) * 16)),
+          widened(scratch + narrow_floats(n, d)) {}
 
     static int64_t floats(int64_t n_queries, int64_t d) {
-        return kRowTypes * packed_floats(n_queries, d) + padded_queries(kFewQueries) * (kBlockRows + 1) +
+        return narrow_floats(n_queries, d) + WidenedRows::floats(d);
+    }
+    static int64_t narrow_floats(int64_t n_queries, int64_t d) {
+        return kMultipliedTypes * packed_floats(n_queries, d) + padded_queries(kFewQueries) * (kBlockRows + 1) +
                padded_queries(n_queries) * (d + 16);
     }
     static int64_t packed_floats(int64_t n_queries, int64_t d) {
@@ -45,7 +49,8 @@ struct FewQueries {
     float* scores;     // [queries of a head][kBlockRows]
     float* sums;       // [n][16]
     int32_t* visible;  // [queries of a head]
-    bool is_packed[kRowTypes] = {};
+    WidenedRows widened;
+    bool is_packed[kMultipliedTypes] = {};
 };
 
 struct HeadBlock {
@@ -111,11 +116,15 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
         const RowBlock& block = now->rows;
         const RowBlock* following = more ? &later->rows : nullptr;
         const int64_t first = now->head * n;
-        const auto type = static_cast<size_t>(block.layout.type);
-        const DecodeKernels& decode = exact ? kernels.decode_exact[type] : kernels.decode[type];
+        const RowType stored = block.layout.type;
+        const RowType type = block.layout.is_multiplied() ? stored : RowType::F32;
+        const auto part = [&](const Rows& rows) {
+            return type == stored ? rows : few.widened.part(kernels, stored, rows, d);
+        };
+        const auto index = static_cast<size_t>(type);
+        const DecodeKernels& decode = exact ? kernels.decode_exact[index] : kernels.decode[index];
         count_visible(block, tile, few.visible);
-        decode.score(few.packed_for(block.layout.type, decode, first), n, block.keys(following), d, few.scores,
-                     kBlockRows);
+        decode.score(few.packed_for(type, decode, first), n, part(block.keys(following)), d, few.scores, kBlockRows);
         if (block.biased) {
             for (int64_t q = 0; q < n; ++q) {
                 for (int64_t i = 0; i < block.n; ++i) few.scores[q * kBlockRows + i] += block.bias[i];
@@ -124,7 +133,7 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
         float* out = partial.out + first * d;
         decode.softmax(few.scores, kBlockRows, n, few.visible, (block.n + 15) / 16 * 16, partial.maxima + first,
                        few.sums + first * 16, out, d);
-        decode.accumulate(few.scores, kBlockRows, n, block.values(following), d, out, d);
+        decode.accumulate(few.scores, kBlockRows, n, part(block.values(following)), d, out, d);
     }
     for (int64_t q = 0; q < few.n; ++q) {
         partial.sums[q] = std::accumulate(few.sums + q * 16, few.sums + (q + 1) * 16, 0.0f);

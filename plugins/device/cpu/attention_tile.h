@@ -52,6 +52,22 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
 int64_t many_queries_scratch_floats(int64_t n_queries, int64_t head_size);
 int64_t attend_many_queries(const Kernels& kernels, const Tile& tile, float* scratch, const Partial& partial);
 
+// Rows of a type that no kernel multiplies, as f32 ones.
+class WidenedRows {
+public:
+    static int64_t floats(int64_t head_size) { return kBlockRows * 2 * head_size; }
+    explicit WidenedRows(float* scratch) : scratch_(scratch) {}
+
+    // K or V of a block, of which `rows` are that part.
+    Rows part(const Kernels& kernels, RowType type, const Rows& rows, int64_t head_size);
+    // K||V.
+    Rows whole(const Kernels& kernels, const RowBlock& block);
+
+private:
+    float* scratch_;
+    const uint8_t* rows_[kBlockRows];
+};
+
 // What both begin with: how many rows of the block each query sees (tokens ascend, so it is the first so many), and a
 // result of no rows.
 void count_visible(const RowBlock& block, const Tile& tile, int32_t* visible);

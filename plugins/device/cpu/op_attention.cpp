@@ -251,6 +251,17 @@ void run(kvp_queue& queue, const Operands& operands, const void* arguments) {
 
 }  // namespace
 
-const Operation kAttention = plain_operation<run>("kvp.attention/1");
+const Operation kAttention = [] {
+    Operation made = plain_operation<run>("kvp.attention/1");
+    made.check = [](const Device&, const Request& request) -> uint64_t {
+        request.expect_constants(0);
+        if (!request.has_attributes()) return 0;
+        const auto& rows = request.attributes<kvp_row_attributes>();
+        if (kvp_row_bytes(rows.type, rows.head_size) == 0) unsupported("no such type of cached rows");
+        if (rows.head_size % 16 != 0) unsupported("the head size must be a multiple of 16");
+        return 0;
+    };
+    return made;
+}();
 
 }  // namespace kvplane::cpu

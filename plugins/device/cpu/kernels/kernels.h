@@ -64,8 +64,9 @@ struct PanelTask {
     bool accumulate;
 };
 
-// Types of rows. I8 rows have a scale each (ops.h).
-enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
+// Types of rows. I8 rows have a scale each, those of groups a scale and a minimum for 64 columns (ops.h).
+enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2, BF16 = 3, I8Groups = 4, I4Groups = 5 };
+constexpr int64_t kGroupColumns = 64;
 
 // Rows anywhere in memory. The rows `next` are asked for meanwhile: evenly, as a burst would stall, and each whole and in
 // its order, K and V alike, so that the processor sees one stream and runs ahead of it.
@@ -75,12 +76,12 @@ struct Rows {
     int64_t offset;              // bytes from each pointer to what is read
     const uint8_t* const* next;  // NULL, or half as many as `at` (rounded up to 16), any of them null
     int64_t next_bytes = 0;      // a row of `next`
-    int64_t scale = 0;           // bytes from each pointer to the f16 scale of an I8 row
+    int64_t scale = 0;           // bytes from each pointer to the f16 scale of an I8 row, or the scales of its groups
 };
 
 constexpr int64_t kBlockRows = 64;  // most rows that attention takes at once
 
-constexpr size_t kRowTypes = 3;
+constexpr size_t kMultipliedTypes = 3;  // the first; rows of the others are widened to F32 first
 
 // Most bytes that a packed query of DecodeKernels takes, a multiple of 64.
 constexpr int64_t packed_query_bytes(int64_t width) {
@@ -200,8 +201,8 @@ struct Kernels {
 
     // For few queries, by type of row. Exact: over f32 and f16 in f32; over I8 in integers, with 15 bits of a query and 14
     // of the weights of a call. The other may be in what the level has for narrower rows.
-    DecodeKernels decode_exact[kRowTypes];
-    DecodeKernels decode[kRowTypes];
+    DecodeKernels decode_exact[kMultipliedTypes];
+    DecodeKernels decode[kMultipliedTypes];
 
     // For many queries: over cached rows of f32 in f32, over narrower ones in what the level has for them.
     PrefillKernels prefill_exact;
@@ -214,6 +215,9 @@ struct Kernels {
     // Returns the scale, an f16: out = nearest of x / scale, in [-127, 127].
     uint16_t (*to_int8)(const float* x, int8_t* out, int64_t n);
     void (*to_f16)(const float* x, uint16_t* out, int64_t n);
+    void (*to_bf16)(const float* x, uint16_t* out, int64_t n);
+    // Codes of 8 or 4 bits and a scale and minimum for each group, both f16 (ops.h).
+    void (*to_groups)(RowType type, const float* x, uint8_t* codes, uint16_t* scales, int64_t n);
 
     // total[i] += x[i] - shift.
     void (*shift_add)(const float* x, float shift, float* total, int64_t n);

@@ -1,6 +1,7 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/groups-inl.h"
 #include "kernels/int8_attention-inl.h"
 #include "kernels/k_panels-inl.h"
 #include "kernels/keys-inl.h"
@@ -41,6 +42,8 @@ constexpr Kernels kTable = {
     rotate_interleaved,
     to_int8,
     to_f16,
+    to_bf16,
+    to_groups,
     shift_add,
     column_sums,
     {pack_keys<KeyFormat::F32>, pack_keys<KeyFormat::F16>, pack_keys<KeyFormat::I8>, pack_keys<KeyFormat::I4>},
