@@ -57,7 +57,7 @@ void StepRunner::begin(const Step& step, std::span<const Sequence> sequences) {
         made.abi.last_chunk = part.last_chunk ? 1 : 0;
         made.abi.row_begin = part.row_begin;
         made.abi.n_rows = part.n_rows;
-        made.abi.n_cached = made.cache->n_cached;
+        made.abi.n_cached = made.cache->n_rows(0);
         made.abi.position = step.positions[static_cast<size_t>(part.row_begin)];
     }
     const auto value = [&](ValueId id) { return program_.value(id, n_rows_); };
@@ -139,6 +139,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
     strategy_.step_begin(parts_, number_);
     make_room_in_pools();
     for (uint32_t layer = 0; layer < n_layers_; ++layer) {
+        for (CachedPart& part : parts_) part.abi.n_cached = part.cache->n_rows(layer);
         program_.run(layer, Program::Stage::input, n_rows_);
         strategy_.layer_begin(layer, seen);
         project(layer);
@@ -167,7 +168,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
             statistics_.decode_tokens += static_cast<uint64_t>(part.n_rows);
             if (!prefill) {
                 statistics_.timed_decode_tokens += static_cast<uint64_t>(part.n_rows);
-                statistics_.kv_bytes += static_cast<double>(part.n_cached) * token_bytes;
+                statistics_.kv_bytes += static_cast<double>(part.position) * token_bytes;
             }
         } else {
             statistics_.prefill_tokens += static_cast<uint64_t>(part.n_rows);
@@ -240,7 +241,7 @@ void StepRunner::attend(uint32_t layer) {
         CachedPart& part = parts_[i];
         Items& items = items_[i];
         if (part.abi.phase == KVP_PHASE_DECODE) {
-            selections_.push_back({i, layer, selected_segments_.size(), part.segments.size()});
+            selections_.push_back({i, layer, part.abi.n_cached, selected_segments_.size(), part.segments.size()});
             selected_segments_.insert(selected_segments_.end(), part.segments.begin(), part.segments.end());
             if (recall_meter_.is_due(number_)) measure_recall(part, layer);
         }
@@ -298,7 +299,7 @@ void StepRunner::count_selections() {
         for (const kvp_segment& segment :
              std::span(selected_segments_).subspan(selection.first_segment, selection.n_segments)) {
             if (segment.form == KVP_SEGMENT_RANGE) {
-                rows += static_cast<double>(std::min(segment.end, part.abi.n_cached) - segment.begin);
+                rows += static_cast<double>(std::min(segment.end, selection.n_cached) - segment.begin);
             } else if (segment.form != KVP_SEGMENT_VIRTUAL) {
                 const KvStore::Lists lists = store_.lists(segment);
                 double sum = 0;
@@ -311,7 +312,7 @@ void StepRunner::count_selections() {
         }
         if (!counts_here) continue;
         statistics_.rows_read += rows;
-        statistics_.rows_past += static_cast<double>(part.abi.n_cached);
+        statistics_.rows_past += static_cast<double>(part.abi.position);
     }
 }
 

@@ -43,6 +43,7 @@ private:
     struct Selection {
         size_t part;
         uint32_t layer;
+        int64_t n_cached;
         size_t first_segment;  // in selected_segments_
         size_t n_segments;
     };
