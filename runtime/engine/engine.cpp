@@ -257,11 +257,15 @@ void Engine::on_row(Running& running, int64_t position, std::span<float> logits)
     }
 }
 
-bool Engine::step() {
+bool Engine::step(bool prompts_first) {
     admit();
+    const bool only_prompts = prompts_first && std::any_of(running_.begin(), running_.end(), [](const Running& r) {
+                                  return r.cache != nullptr && !r.held && r.text.in_prefill();
+                              });
     ready_.clear();
     for (Running& running : running_) {
-        if (running.cache != nullptr && !running.held) ready_.emplace_back(&running.text, running.id);
+        if (running.cache == nullptr || running.held || (only_prompts && !running.text.in_prefill())) continue;
+        ready_.emplace_back(&running.text, running.id);
     }
     // A pool makes room for a step by letting rows go; four pages must stay, two to choose from and two that are new.
     const int64_t pool_room = pool_rows() - 4 * int64_t{store_->layout().page_tokens};
@@ -289,28 +293,11 @@ bool Engine::step() {
     });
     for (const StepPart& part : next_.parts) {
         Running& running = find(part.user);
+        const bool at_end = running.text.n_computed == static_cast<int64_t>(running.text.tokens.size());
+        if (running.forced && at_end) running.reason = FinishReason::length;
         if (running.reason != FinishReason::running) finish(running, running.reason);
     }
     return true;
-}
-
-void Engine::evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first,
-                      const OnLogits& on_logits) {
-    Running running{};
-    running.text.tokens = ids;
-    running.text.prompt_tokens = std::clamp<int64_t>(prompt_tokens, 1, static_cast<int64_t>(ids.size()));
-    running.forced = true;
-    running.first_logits = first;
-    running.on_logits = on_logits;
-    const uint64_t id = add(std::move(running));
-    try {
-        while (!(should_stop && should_stop()) && step()) {
-        }
-    } catch (...) {
-        forget(id);
-        throw;
-    }
-    forget(id);
 }
 
 std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {

@@ -62,7 +62,7 @@ public:
     // Error(memory) for one that could never fit.
     uint64_t submit(GenerationRequest request);
     // One step of all that runs. False: nothing is left to do.
-    bool step();
+    bool step() { return step(false); }
     void cancel(uint64_t request);
     // A request that is held keeps its cache and takes no part in steps.
     void hold(uint64_t request, bool held);
@@ -75,6 +75,15 @@ public:
     // on_logits gets those of positions >= first.
     using OnLogits = std::function<void(int64_t position, std::span<float> logits)>;
     void evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first, const OnLogits& on_logits);
+    // Several of them side by side, as many as there is room for. Their prompts come first, so that what follows decodes
+    // in full steps.
+    struct Evaluation {
+        std::vector<int32_t> ids;
+        int64_t prompt_tokens = 0;
+        int64_t first = 0;
+        OnLogits on_logits;
+    };
+    void evaluate(std::vector<Evaluation> batch);
 
     // Shows the strategy q and k of this text and gives what it makes of them (kv.aux, engine/aux_file.h).
     std::vector<std::byte> calibrate(const std::vector<int32_t>& ids);
@@ -121,6 +130,7 @@ private:
     Running& find(uint64_t request);
     const Running& find(uint64_t request) const;
     uint64_t add(Running running);
+    bool step(bool prompts_first);
     void admit();
     int64_t pool_rows() const;
     void finish(Running& running, FinishReason reason);

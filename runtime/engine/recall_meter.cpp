@@ -110,9 +110,9 @@ void RecallMeter::measure(KvStore& store, const CachedPart& part, uint32_t layer
             std::count_if(order.begin(), order.begin() + count, [&](uint32_t row) { return chosen[row]; });
         double kept = 0;
         for (size_t row = 0; row < n; ++row) kept += chosen[row] ? weights[row] / sum : 0;
-        recall_ += static_cast<double>(hits) / static_cast<double>(count);
-        mass_ += kept;
-        ++samples_;
+        sums_.recall += static_cast<double>(hits) / static_cast<double>(count);
+        sums_.mass += kept;
+        ++sums_.samples;
     }
 }
 

@@ -12,6 +12,13 @@
 
 namespace kvplane {
 
+// Sums over (step, layer, query head)s that were looked at.
+struct RecallSums {
+    double samples = 0;
+    double recall = 0;  // share of the N rows with the greatest true weights that were among the N selected ones
+    double mass = 0;    // true weights of the selected rows
+};
+
 class RecallMeter {
 public:
     // Looks at every `every`th decode step; 0: never.
@@ -22,17 +29,11 @@ public:
     // the step's own row too; virtual rows do not.
     void measure(KvStore& store, const CachedPart& part, uint32_t layer, std::span<const float> query, float scale);
 
-    uint64_t samples() const { return samples_; }  // (step, layer, head)s that were looked at
-    // Mean share of the N rows with the greatest true weights that were among the N selected ones.
-    double recall() const { return samples_ > 0 ? recall_ / static_cast<double>(samples_) : 0; }
-    // Mean sum of the true weights of the selected rows.
-    double kept_mass() const { return samples_ > 0 ? mass_ / static_cast<double>(samples_) : 0; }
+    const RecallSums& sums() const { return sums_; }
 
 private:
     uint64_t every_ = 0;
-    uint64_t samples_ = 0;
-    double recall_ = 0;
-    double mass_ = 0;
+    RecallSums sums_;
 };
 
 }  // namespace kvplane

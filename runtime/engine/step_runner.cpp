@@ -154,7 +154,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         for (CachedPart& part : parts_) store_.end_layer(*part.cache, layer, part.abi.n_rows);
     }
     make_logits(rows, on_logits);
-    count_selections();
+    const double attended_bytes = count_selections();
     strategy_.step_end();
 
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -175,6 +175,8 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         store_.commit(*parts_[i].cache, part.n_rows);
         step.parts[i].text->n_computed += part.n_rows;
     }
+    if (!prefill) statistics_.attended_bytes += attended_bytes;
+    if (!prefill) statistics_.index_bytes += strategy_.index_bytes();
     if (!prefill) statistics_.bytes_moved += static_cast<double>(transfers_.bytes() - moved_before - meter_bytes_);
     statistics_.transfer_wait_seconds = static_cast<double>(transfers_.wait_ns()) * 1e-9;
     store_.verify();
@@ -287,8 +289,10 @@ void StepRunner::measure_recall(const CachedPart& part, uint32_t layer) {
     meter_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void StepRunner::count_selections() {
-    const uint32_t kv_heads = store_.layout().kv_heads;
+double StepRunner::count_selections() {
+    const PageLayout& layout = store_.layout();
+    const uint32_t kv_heads = layout.kv_heads;
+    double attended_bytes = 0;
     const bool selects = strategy_.dense_layers() < n_layers_;
     for (const Selection& selection : selections_) {
         const CachedPart& part = parts_[selection.part];
@@ -298,7 +302,10 @@ void StepRunner::count_selections() {
              std::span(selected_segments_).subspan(selection.first_segment, selection.n_segments)) {
             if (segment.form == KVP_SEGMENT_RANGE) {
                 rows += static_cast<double>(std::min(segment.end, part.abi.n_cached) - segment.begin);
-            } else if (segment.form != KVP_SEGMENT_VIRTUAL) {
+            } else if (segment.form == KVP_SEGMENT_VIRTUAL) {
+                const double value_bytes = segment.virtual_type == KVP_TYPE_F16 ? 2 : 4;
+                attended_bytes += segment.virtual_count * 2.0 * layout.head_size * value_bytes * kv_heads;
+            } else {
                 const KvStore::Lists lists = store_.lists(segment);
                 double sum = 0;
                 for (int32_t count : lists.counts) sum += count;
@@ -308,10 +315,12 @@ void StepRunner::count_selections() {
                 }
             }
         }
+        attended_bytes += rows * kv_heads * static_cast<double>(layout.row_bytes());
         if (!counts_here) continue;
         statistics_.rows_read += rows;
-        statistics_.rows_past += static_cast<double>(part.abi.n_cached);
+        statistics_.rows_past += static_cast<double>(part.abi.position);
     }
+    return attended_bytes;
 }
 
 void StepRunner::make_logits(std::span<const int64_t> rows,

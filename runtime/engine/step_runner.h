@@ -62,7 +62,7 @@ private:
     void show_to_observer(uint32_t layer);
     void attend(uint32_t layer);
     void attend_items(std::span<const kvp_attention_item* const> items);
-    void count_selections();
+    double count_selections();  // the bytes that decoding parts attended to
     void measure_recall(const CachedPart& part, uint32_t layer);
     void make_logits(std::span<const int64_t> rows,
                      const std::function<void(int64_t row, std::span<float> logits)>& on_logits);

@@ -10,12 +10,15 @@ void add_model_options(CLI::App& command, ModelOptions& options, bool with_pipel
         ->check(CLI::Range(0, 1024));
 }
 
-Session open_session(const ModelOptions& options, const EngineLimits& limits) {
+std::vector<std::string> implied_overrides(const ModelOptions& options) {
     std::vector<std::string> overrides;
     if (!options.model.empty()) overrides.push_back("model.path=" + options.model);
     if (options.threads >= 0) overrides.push_back("device.threads=" + std::to_string(options.threads));
+    return overrides;
+}
 
-    return kvplane::open_session(load_pipeline(options.pipeline, overrides), limits);
+Session open_session(const ModelOptions& options, const EngineLimits& limits) {
+    return kvplane::open_session(load_pipeline(options.pipeline, implied_overrides(options)), limits);
 }
 
 nlohmann::ordered_json memory_report(Engine& engine) {

@@ -1,0 +1,13 @@
+// kvplane eval: the quality of pipelines, one folder file a kind of measurement.
+#include "command.h"
+#include "eval/perplexity.h"
+
+namespace kvplane::tool {
+
+void add_eval(CLI::App& app, Action& action) {
+    CLI::App* eval = app.add_subcommand("eval", "Measure the quality of pipelines");
+    eval->require_subcommand(1);
+    add_eval_perplexity(*eval, action);
+}
+
+}  // namespace kvplane::tool
