@@ -113,6 +113,7 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.staging_pages = static_cast<uint32_t>(pipeline.integer("memory.staging_pages"));
     options.resident_share = pipeline.real("memory.resident_share");
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
+    options.rewrites_pages = strategy_->pool_tokens() > 0;
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
         throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +
                                            " tokens is too small: it needs four pages, " +
@@ -165,34 +166,37 @@ void Engine::hold(uint64_t request, bool held) {
 }
 
 uint64_t Engine::add(Running running) {
-    const auto n_prompt = static_cast<int64_t>(running.text.tokens.size());
-    if (n_prompt == 0) throw Error(ErrorKind::usage, "the prompt is empty: give at least one token");
-    if (n_prompt > context_) {
-        throw Error(ErrorKind::usage, "the prompt has " + std::to_string(n_prompt) + " tokens, the context holds " +
-                                          std::to_string(context_) + "; shorten it or raise model.context");
+    if (running.most_tokens > context_) {
+        throw Error(ErrorKind::usage, "the prompt has " + std::to_string(running.most_tokens) +
+                                          " tokens, the context holds " + std::to_string(context_) +
+                                          "; shorten it or raise model.context");
     }
-    for (int32_t token : running.text.tokens) {
+    check_tokens(running.text.tokens);
+    running.id = ++last_id_;
+    // All that it can grow to, so that no step has to move it.
+    running.text.tokens.reserve(static_cast<size_t>(running.most_tokens));
+    running_.push_back(std::move(running));
+    return last_id_;
+}
+
+void Engine::check_tokens(std::span<const int32_t> tokens) const {
+    for (int32_t token : tokens) {
         if (token < 0 || static_cast<uint32_t>(token) >= shape().vocabulary) {
             throw Error(ErrorKind::usage, "token " + std::to_string(token) + " is not in the vocabulary of " +
                                               std::to_string(shape().vocabulary));
         }
     }
-    running.id = ++last_id_;
-    running_.push_back(std::move(running));
-    return last_id_;
 }
 
 uint64_t Engine::submit(GenerationRequest request) {
     Running running{};
     running.text.tokens = request.prompt;
     running.text.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+    if (running.text.prompt_tokens == 0) throw Error(ErrorKind::usage, "the prompt is empty: give at least one token");
     running.sampler.emplace(request.sampler);
+    running.most_tokens =
+        std::max(running.text.prompt_tokens, std::min(context_, running.text.prompt_tokens + request.max_tokens));
     running.request = std::move(request);
-    // All that it can grow to, so that no step has to move it.
-    const int64_t most =
-        std::min(context_, running.text.prompt_tokens + std::max<int64_t>(0, running.request.max_tokens));
-    running.text.tokens.reserve(static_cast<size_t>(std::max(most, running.text.prompt_tokens)));
-    running.first_logits = running.text.prompt_tokens - 1;
     const uint64_t id = add(std::move(running));
     try {
         admit();
@@ -209,8 +213,7 @@ void Engine::admit() {
     for (Running& running : running_) {
         if (running.cache != nullptr || running.reason != FinishReason::running) continue;
         if (open >= max_sequences_) return;
-        const auto n_given = static_cast<int64_t>(running.text.tokens.size());
-        const int64_t most = running.forced ? n_given : std::min(context_, n_given + running.request.max_tokens);
+        const int64_t most = running.most_tokens;
         running.cache = store_->open(running.id, static_cast<uint64_t>(std::min(most, pool_rows())));
         if (running.cache == nullptr) return;
         try {
@@ -241,31 +244,25 @@ void Engine::finish(Running& running, FinishReason reason) {
 }
 
 void Engine::on_row(Running& running, int64_t position, std::span<float> logits) {
-    if (running.on_logits) running.on_logits(position, logits);
-    if (running.forced) return;
+    if (running.fed) return (*running.listener(position))(position, logits);
     std::vector<int32_t>& tokens = running.text.tokens;
     const int32_t token = running.sampler->sample(logits, tokens);
     const auto& stops = running.request.stop_tokens;
     tokens.push_back(token);
-    const auto n_new = static_cast<int64_t>(tokens.size()) - running.text.prompt_tokens;
     if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
         running.reason = FinishReason::stop;
     } else if (running.request.on_token && !running.request.on_token(token)) {
         running.reason = FinishReason::cancelled;
-    } else if (n_new >= running.request.max_tokens || static_cast<int64_t>(tokens.size()) >= context_) {
+    } else if (static_cast<int64_t>(tokens.size()) >= running.most_tokens) {
         running.reason = FinishReason::length;
     }
 }
 
-bool Engine::step(bool prompts_first) {
+bool Engine::step() {
     admit();
-    const bool only_prompts = prompts_first && std::any_of(running_.begin(), running_.end(), [](const Running& r) {
-                                  return r.cache != nullptr && !r.held && r.text.in_prefill();
-                              });
     ready_.clear();
     for (Running& running : running_) {
-        if (running.cache == nullptr || running.held || (only_prompts && !running.text.in_prefill())) continue;
-        ready_.emplace_back(&running.text, running.id);
+        if (running.cache != nullptr && !running.held) ready_.emplace_back(&running.text, running.id);
     }
     // A pool makes room for a step by letting rows go; four pages must stay, two to choose from and two that are new.
     const int64_t pool_room = pool_rows() - 4 * int64_t{store_->layout().page_tokens};
@@ -285,7 +282,7 @@ bool Engine::step(bool prompts_first) {
         if (part.prefill && on_prefill) on_prefill(running.text.n_computed, running.text.prompt_tokens);
         for (int64_t row = part.row_begin; row < part.row_begin + part.n_rows; ++row) {
             owner_of_row_.push_back(&running);
-            if (next_.positions[static_cast<size_t>(row)] >= running.first_logits) logit_rows_.push_back(row);
+            if (wants_logits(running, next_.positions[static_cast<size_t>(row)])) logit_rows_.push_back(row);
         }
     }
     runner_->run(next_, sequences_, logit_rows_, [this](int64_t row, std::span<float> logits) {
@@ -293,11 +290,26 @@ bool Engine::step(bool prompts_first) {
     });
     for (const StepPart& part : next_.parts) {
         Running& running = find(part.user);
-        const bool at_end = running.text.n_computed == static_cast<int64_t>(running.text.tokens.size());
-        if (running.forced && at_end) running.reason = FinishReason::length;
         if (running.reason != FinishReason::running) finish(running, running.reason);
     }
     return true;
+}
+
+void Engine::evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first,
+                      const OnLogits& on_logits) {
+    if (ids.empty()) throw Error(ErrorKind::usage, "the prompt is empty: give at least one token");
+    const auto n_prompt = static_cast<size_t>(std::clamp<int64_t>(prompt_tokens, 1, static_cast<int64_t>(ids.size())));
+    const uint64_t id = open_text(static_cast<int64_t>(ids.size()));
+    try {
+        feed(id, std::span(ids).first(n_prompt), Feed::prompt_end, on_logits, first);
+        feed(id, std::span(ids).subspan(n_prompt), Feed::decode, on_logits, first);
+        while (!(should_stop && should_stop()) && step()) {
+        }
+    } catch (...) {
+        forget(id);
+        throw;
+    }
+    forget(id);
 }
 
 std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {

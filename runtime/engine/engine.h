@@ -43,6 +43,13 @@ struct TierReport {
     uint64_t peak_bytes = 0;
 };
 
+// How tokens that the caller gives are computed.
+enum class Feed {
+    prompt_part,  // in chunks, as a prompt of which more follows
+    prompt_end,   // in chunks; the prompt ends with them, and strategies that make something of a prompt do so
+    decode,       // one a step, as if they had been sampled: the strategy selects, evicts and so on
+};
+
 // What the caller knows better than the pipeline; 0: the pipeline's word.
 struct EngineLimits {
     int64_t max_sequences = 0;
@@ -62,7 +69,7 @@ public:
     // Error(memory) for one that could never fit.
     uint64_t submit(GenerationRequest request);
     // One step of all that runs. False: nothing is left to do.
-    bool step() { return step(false); }
+    bool step();
     void cancel(uint64_t request);
     // A request that is held keeps its cache and takes no part in steps.
     void hold(uint64_t request, bool held);
@@ -71,19 +78,38 @@ public:
     const std::vector<int32_t>& tokens(uint64_t request) const;  // prompt and new ones
     void forget(uint64_t request);
 
+    // Texts whose tokens the caller gives, for evaluation and for prefixes that many texts share. Nothing is computed
+    // before step() is called; texts that have tokens waiting go through it together. forget() closes a text.
+    //
+    //     const uint64_t shots = engine.open_text(1000);
+    //     engine.feed(shots, shot_ids, Feed::prompt_part);
+    //     while (engine.step()) {}                                  // the prefix, once
+    //     const uint64_t question = engine.fork(shots, 1000);
+    //     engine.feed(question, question_ids, Feed::prompt_end, on_logits, last_position);
+    //     while (engine.step()) {}
+    //     for (each choice) engine.feed(forks[i] = engine.fork(question, 1000), choice_ids, Feed::decode, on_logits);
+    //     while (engine.step()) {}                                  // all choices, a token of each a step
+    using OnLogits = std::function<void(int64_t position, std::span<float> logits)>;
+
+    // An empty text with room for max_tokens. It waits for its room like a request.
+    uint64_t open_text(int64_t max_tokens);
+    // Appends tokens. on_logits gets what follows each token at a position >= first: the scores of position + 1.
+    // Throws Error(usage) for a prompt after a decode, and for a decode before the prompt's end.
+    void feed(uint64_t text, std::span<const int32_t> tokens, Feed how, OnLogits on_logits = {}, int64_t first = 0);
+    // A second text that begins with all tokens of a text or request, of which all that are computed stay computed: pages
+    // of the cache are shared until one of the two writes to them. Tokens that wait go along, without their on_logits.
+    // 0: no room for it now. Throws Error(plugin) if the
+    // KV strategy cannot fork.
+    uint64_t fork(uint64_t text, int64_t max_tokens);
+    // The same for a request that samples; request.prompt are tokens that follow the text's, as the end of its prompt.
+    uint64_t fork(uint64_t text, GenerationRequest request);
+    // Of a fed text: forgets all tokens from n_tokens on. Throws Error(plugin) if the KV strategy cannot, Error(usage) where rows have
+    // left the cache since, and Error(memory) where shared pages would need room that is not there; then nothing changed.
+    void rewind(uint64_t text, int64_t n_tokens);
+
     // Teacher-forced: the first prompt_tokens of ids are a prompt, every later one is decoded in its turn.
     // on_logits gets those of positions >= first.
-    using OnLogits = std::function<void(int64_t position, std::span<float> logits)>;
     void evaluate(const std::vector<int32_t>& ids, int64_t prompt_tokens, int64_t first, const OnLogits& on_logits);
-    // Several of them side by side, as many as there is room for. Their prompts come first, so that what follows decodes
-    // in full steps.
-    struct Evaluation {
-        std::vector<int32_t> ids;
-        int64_t prompt_tokens = 0;
-        int64_t first = 0;
-        OnLogits on_logits;
-    };
-    void evaluate(std::vector<Evaluation> batch);
 
     // Shows the strategy q and k of this text and gives what it makes of them (kv.aux, engine/aux_file.h).
     std::vector<std::byte> calibrate(const std::vector<int32_t>& ids);
@@ -113,6 +139,11 @@ public:
     std::function<bool()> should_stop;
 
 private:
+    struct Feeding {
+        int64_t begin;  // positions
+        int64_t end;
+        OnLogits on_logits;
+    };
     struct Running {
         uint64_t id;
         GenerationRequest request;
@@ -122,15 +153,20 @@ private:
         kvp_kv_state* state = nullptr;
         FinishReason reason = FinishReason::running;
         bool held = false;
-        bool forced = false;  // tokens are given, nothing is sampled
-        int64_t first_logits = 0;
-        OnLogits on_logits;
+        bool fed = false;  // tokens are given, nothing is sampled
+        int64_t most_tokens = 0;
+        std::vector<Feeding> feedings;  // of a fed text, those whose logits somebody wants
+
+        // Who gets the logits of a position of a fed text, null: nobody.
+        const OnLogits* listener(int64_t position) const;
     };
 
     Running& find(uint64_t request);
     const Running& find(uint64_t request) const;
     uint64_t add(Running running);
-    bool step(bool prompts_first);
+    void check_tokens(std::span<const int32_t> tokens) const;
+    bool wants_logits(const Running& running, int64_t position) const;
+    uint64_t add_fork(uint64_t text, Running made, std::span<const int32_t> more);
     void admit();
     int64_t pool_rows() const;
     void finish(Running& running, FinishReason reason);

@@ -242,6 +242,24 @@ kvp_kv_state* Strategy::open_sequence(uint64_t id, int64_t prompt_tokens, int64_
     return state;
 }
 
+kvp_kv_state* Strategy::fork_sequence(kvp_kv_state* from, uint64_t id) {
+    kvp_kv_state* state = nullptr;
+    if (table_->seq_fork != nullptr) {
+        check(table_->seq_fork(instance_, from, id, &state), "seq_fork");
+    } else if (from != nullptr) {
+        throw Error(ErrorKind::plugin, "the KV strategy keeps a state of each sequence and cannot fork it");
+    }
+    return state;
+}
+
+void Strategy::rewind_sequence(kvp_kv_state* state, int64_t n_cached) {
+    if (table_->seq_rewind != nullptr) {
+        check(table_->seq_rewind(instance_, state, n_cached), "seq_rewind");
+    } else if (state != nullptr || needs_->n_sidecars > 0) {
+        throw Error(ErrorKind::plugin, "the KV strategy keeps a state of each sequence and cannot rewind it");
+    }
+}
+
 void Strategy::close_sequence(kvp_kv_state* state) {
     if (table_->seq_close != nullptr) table_->seq_close(instance_, state);
 }

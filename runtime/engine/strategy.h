@@ -49,6 +49,9 @@ public:
     void attach(KvStore& store, Scratch& scratch);
 
     kvp_kv_state* open_sequence(uint64_t id, int64_t prompt_tokens, int64_t max_tokens);
+    // Throw Error(plugin) where the strategy cannot. It keeps its state then, and nothing has changed.
+    kvp_kv_state* fork_sequence(kvp_kv_state* from, uint64_t id);
+    void rewind_sequence(kvp_kv_state* state, int64_t n_cached);
     void close_sequence(kvp_kv_state* state);
 
     // A step: begin, then the layer hooks, then end.

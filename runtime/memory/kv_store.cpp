@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -75,17 +76,25 @@ SequenceCache* KvStore::open(uint64_t id, uint64_t max_tokens) {
                         bytes_text(host_tier_.budget_bytes()) +
                         " (host); raise tiers.device.kv_bytes or tiers.host.kv_bytes, or shorten the text");
     }
-    const uint64_t total = reserved_pages_ + pages;
-    const uint64_t open_sequences = sequences_.size() + 1;
-    const bool device_holds_all = total + (options_.in_place ? 0 : 2) <= device;
+    return admit(id, max_tokens, pages);
+}
+
+KvStore::Room KvStore::room_for(uint64_t pages, uint64_t n_sequences) const {
+    const uint64_t device = device_tier_.capacity();
+    const uint64_t host = host_tier_.capacity();
+    if (options_.in_place) return pages <= device + host ? Room::without_spilling : Room::none;
     // Once pages are away, reading has to fetch until the last sequence that may have some has ended.
-    const bool spills = !options_.in_place && (!device_holds_all || (spills_ && !sequences_.empty()));
-    if (options_.in_place && total > device + host) return nullptr;
-    if (spills && (total > host || open_sequences * layout_.layers + 4 > device)) return nullptr;
+    if (pages + 2 <= device && (!spills_ || sequences_.empty())) return Room::without_spilling;
+    return pages <= host && n_sequences * layout_.layers + 4 <= device ? Room::by_spilling : Room::none;
+}
+
+SequenceCache* KvStore::admit(uint64_t id, uint64_t max_tokens, uint64_t more_pages) {
+    const Room room = room_for(reserved_pages_ + more_pages, sequences_.size() + 1);
+    if (room == Room::none) return nullptr;
     SequenceCache& opened = sequences_.emplace_back(device_, layout_, id, max_tokens, sidecars_);
     peak_sidecar_bytes_ = std::max(peak_sidecar_bytes_, sidecar_bytes());
-    reserved_pages_ = total;
-    spills_ = spills;
+    reserved_pages_ += more_pages;
+    spills_ = room == Room::by_spilling;
     try {
         share_slots();
     } catch (...) {
@@ -93,6 +102,21 @@ SequenceCache* KvStore::open(uint64_t id, uint64_t max_tokens) {
         throw;
     }
     return &opened;
+}
+
+// Pages that open sequences may grow to. One that several share is there once, unless each may come to write to it.
+uint64_t KvStore::count_reserved() const {
+    uint64_t pages = 0;
+    for (const SequenceCache& sequence : sequences_) {
+        pages += uint64_t{sequence.n_pages} * layout_.layers;
+        if (options_.rewrites_pages) continue;
+        for (const LayerCache& layer : sequence.layers) {
+            for (uint32_t index = 0; index < sequence.n_pages && layer.pages[index] != nullptr; ++index) {
+                pages -= !layer.pages[index]->is_counted_by(sequence, index);
+            }
+        }
+    }
+    return pages;
 }
 
 // Staging and the resident set take what the pages being written leave; nothing while nothing spills.
@@ -120,21 +144,15 @@ void KvStore::close(SequenceCache* sequence) {
     for (const Store& store : stores_) transfers_.settle(store.transfer);
     while (!stores_.empty()) end_store();
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
-        LayerCache& cache = sequence->layers[layer];
-        for (Ticket& ticket : cache.tickets) {
+        for (Ticket& ticket : sequence->layers[layer].tickets) {
             transfers_.settle(ticket.transfer);
             release(ticket);
         }
-        resident_.drop(cache);
-        for (uint32_t index = 0; index < sequence->n_pages; ++index) {
-            const Page& held = cache.pages[index];
-            evictable_.erase(eviction_key({sequence, layer, index}));
-            if (held.device_slot >= 0) device_tier_.release(held.device_slot);
-            if (held.host_slot >= 0) host_tier_.release(held.host_slot);
-        }
+        resident_.drop(sequence->layers[layer]);
+        for (uint32_t index = 0; index < sequence->n_pages; ++index) drop_page(*sequence, layer, index);
     }
-    reserved_pages_ -= uint64_t{sequence->n_pages} * layout_.layers;
     sequences_.remove_if([&](const SequenceCache& other) { return &other == sequence; });
+    reserved_pages_ = count_reserved();
 }
 
 uint64_t KvStore::room_for_resident() const {
@@ -152,19 +170,25 @@ uint64_t KvStore::max_step_tokens() const {
     return left * layout_.page_tokens;
 }
 
-KvStore::EvictionKey KvStore::eviction_key(const PageId& id) const {
-    return {id.layer < options_.resident_layers, id.index, id.layer, id.sequence->id, id.sequence};
+KvStore::EvictionKey KvStore::eviction_key(Page& page) const {
+    return {page.layer < options_.resident_layers, page.birth_index, page.layer, page.serial, &page};
 }
 
-void KvStore::show_page(const PageId& id, kvp_address address) {
-    GroupTable& groups = id.sequence->layers[id.layer].groups;
+void KvStore::show_page(const Page::User& user, uint32_t layer, kvp_address address) {
+    GroupTable& groups = user.sequence->layers[layer].groups;
     const uint32_t per_head = layout_.groups_per_head();
     for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
         for (uint32_t i = 0; i < per_head; ++i) {
-            groups.set(head, uint64_t{id.index} * per_head + i,
+            groups.set(head, uint64_t{user.index} * per_head + i,
                        address == 0 ? 0 : address + layout_.group_offset(head, i));
         }
     }
+}
+
+// Where the device reads a page, 0 when it is away.
+kvp_address KvStore::readable_address(const Page& page) const {
+    if (page.device_slot >= 0) return device_tier_.address(page.device_slot);
+    return options_.in_place ? host_tier_.address(page.host_slot) : 0;
 }
 
 int32_t KvStore::acquire_device_slot(SlotUse use) {
@@ -189,11 +213,10 @@ int32_t KvStore::acquire_device_slot(SlotUse use) {
 
 bool KvStore::evict_one() {
     for (auto key = evictable_.begin(); key != evictable_.end(); ++key) {
-        const PageId id{std::get<4>(*key), std::get<2>(*key), std::get<1>(*key)};
-        Page& victim = page(id);
+        Page& victim = *std::get<Page*>(*key);
         if (victim.pins > 0) continue;
         evictable_.erase(key);
-        show_page(id, 0);
+        for (const Page::User& user : victim.users) show_page(user, victim.layer, 0);
         device_.synchronise();  // reader -> reuse of the slot
         device_tier_.release(victim.device_slot);
         victim.device_slot = -1;
@@ -202,13 +225,12 @@ bool KvStore::evict_one() {
     }
     if (!spills_ || !stores_.empty()) return false;
     // Pages that filled while everything still fitted have no copy in the host tier yet.
-    std::vector<PageId> unsaved;
+    std::vector<PageRef> unsaved;
     for (SequenceCache& sequence : sequences_) {
-        for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
-            for (uint32_t index = 0; index < sequence.n_pages; ++index) {
-                if (sequence.layers[layer].pages[index].state == PageState::dirty) {
-                    unsaved.push_back({&sequence, layer, index});
-                }
+        for (const LayerCache& layer : sequence.layers) {
+            for (uint32_t index = 0; index < sequence.n_pages && layer.pages[index] != nullptr; ++index) {
+                const PageRef& held = layer.pages[index];
+                if (held->state == PageState::dirty && held->is_counted_by(sequence, index)) unsaved.push_back(held);
             }
         }
     }
@@ -217,15 +239,14 @@ bool KvStore::evict_one() {
     return false;
 }
 
-void KvStore::store_pages(std::vector<PageId> pages) {
+void KvStore::store_pages(std::vector<PageRef> pages) {
     std::vector<uint64_t> from, to;
-    for (const PageId& id : pages) {
-        Page& stored = page(id);
+    for (const PageRef& stored : pages) {
         const auto slot = host_tier_.acquire(SlotUse::page);
         if (!slot) throw Error(ErrorKind::memory, "the host tier is full although its pages were reserved; a bug");
-        stored.host_slot = *slot;
-        stored.state = PageState::storing;
-        from.push_back(device_tier_.offset(stored.device_slot));
+        stored->host_slot = *slot;
+        stored->state = PageState::storing;
+        from.push_back(device_tier_.offset(stored->device_slot));
         to.push_back(host_tier_.offset(*slot));
     }
     const TransferId transfer =
@@ -254,15 +275,14 @@ void KvStore::retire_stores(bool wait_for_one) {
 // The oldest store has ended. If it failed, its copies are gone and the pages are where they were.
 void KvStore::end_store() {
     const bool failed = transfers_.failed(stores_.front().transfer);
-    for (const PageId& id : stores_.front().pages) {
-        Page& stored = page(id);
+    for (const PageRef& stored : stores_.front().pages) {
         if (failed) {
-            host_tier_.release(stored.host_slot);
-            stored.host_slot = -1;
-            stored.state = PageState::dirty;
+            host_tier_.release(stored->host_slot);
+            stored->host_slot = -1;
+            stored->state = PageState::dirty;
         } else {
-            stored.state = PageState::clean;
-            evictable_.insert(eviction_key(id));
+            stored->state = PageState::clean;
+            evictable_.insert(eviction_key(*stored));
         }
     }
     stores_.pop_front();
@@ -276,32 +296,48 @@ void KvStore::begin_write(SequenceCache& sequence, uint32_t layer, int64_t n_row
                                             std::to_string(sequence.max_tokens) + " tokens");
     }
     for (uint32_t index = first; index <= last; ++index) {
-        Page& written = sequence.layers[layer].pages[index];
-        if (written.state != PageState::empty) continue;
-        const PageId id{&sequence, layer, index};
-        if (options_.in_place) {
-            if (const auto slot = device_tier_.acquire(SlotUse::page)) {
-                written.device_slot = *slot;
-                show_page(id, device_tier_.address(*slot));
-            } else {
-                written.host_slot = host_tier_.acquire(SlotUse::page).value();
-                show_page(id, host_tier_.address(written.host_slot));
-            }
-        } else {
-            written.device_slot = acquire_device_slot(SlotUse::page);
-            show_page(id, device_tier_.address(written.device_slot));
-        }
-        written.state = PageState::filling;
+        PageRef& written = sequence.layers[layer].pages[index];
+        if (written == nullptr) written = new_page(sequence, layer, index);
     }
+}
+
+// An empty page where new rows go to, shown to the sequence.
+KvStore::PageRef KvStore::new_page(SequenceCache& sequence, uint32_t layer, uint32_t index) {
+    auto made = std::make_shared<Page>();
+    made->layer = layer;
+    made->birth_index = index;
+    made->serial = ++last_page_;
+    made->users = {{&sequence, index}};
+    const auto slot = options_.in_place ? device_tier_.acquire(SlotUse::page) : acquire_device_slot(SlotUse::page);
+    if (slot) {
+        made->device_slot = *slot;
+    } else {
+        made->host_slot = host_tier_.acquire(SlotUse::page).value();
+    }
+    show_page(made->users.front(), layer, readable_address(*made));
+    return made;
+}
+
+// A sequence does without a page; the last one takes its slots back.
+void KvStore::drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index) {
+    const PageRef held = std::exchange(sequence.layers[layer].pages[index], nullptr);
+    if (held == nullptr) return;
+    resident_.drop_page(sequence.layers[layer], index);
+    show_page({&sequence, index}, layer, 0);
+    std::erase(held->users, Page::User{&sequence, index});
+    if (!held->users.empty()) return;
+    evictable_.erase(eviction_key(*held));
+    if (held->device_slot >= 0) device_tier_.release(held->device_slot);
+    if (held->host_slot >= 0) host_tier_.release(held->host_slot);
 }
 
 void KvStore::end_layer(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {
     const auto first = static_cast<uint32_t>(sequence.n_cached / layout_.page_tokens);
     const auto full = static_cast<uint32_t>((sequence.n_cached + n_rows) / layout_.page_tokens);
-    std::vector<PageId> filled;
+    std::vector<PageRef> filled;
     for (uint32_t index = first; index < full; ++index) {
-        sequence.layers[layer].pages[index].state = PageState::dirty;
-        filled.push_back({&sequence, layer, index});
+        filled.push_back(sequence.layers[layer].pages[index]);
+        filled.back()->state = PageState::dirty;
     }
     if (spills_ && !filled.empty()) store_pages(std::move(filled));
     for (Ticket& ticket : sequence.layers[layer].tickets) release(ticket);
@@ -329,14 +365,20 @@ void KvStore::verify() const {
     device_tier_.verify();
     host_tier_.verify();
     uint32_t device_pages = 0, host_pages = 0;
+    size_t held = 0, users = 0;
     for (const SequenceCache& sequence : sequences_) {
         for (const LayerCache& layer : sequence.layers) {
-            for (const Page& held : layer.pages) {
-                device_pages += held.device_slot >= 0;
-                host_pages += held.host_slot >= 0;
+            for (uint32_t index = 0; index < sequence.n_pages && layer.pages[index] != nullptr; ++index) {
+                const Page& page = *layer.pages[index];
+                ++held;
+                if (!page.is_counted_by(sequence, index)) continue;
+                users += page.users.size();
+                device_pages += page.device_slot >= 0;
+                host_pages += page.host_slot >= 0;
             }
         }
     }
+    if (held != users) throw Error(ErrorKind::runtime, "a page's users were miscounted; this is a bug");
     if (device_pages != device_tier_.count(SlotUse::page) || host_pages != host_tier_.count(SlotUse::page) ||
         staging_.size() != device_tier_.count(SlotUse::staging) ||
         resident_.slots() != device_tier_.count(SlotUse::resident)) {

@@ -37,6 +37,7 @@ struct KvStoreOptions {
     uint32_t staging_pages = 8;
     double resident_share = 0.1;   // of the KV that open sequences may grow to
     uint32_t resident_layers = 2;  // whose pages leave the device tier last
+    bool rewrites_pages = false;   // rows may change in pages that are full: forks need room for pages of their own
 };
 
 class KvStore {
@@ -49,6 +50,15 @@ public:
     // the numbers if it could never fit.
     SequenceCache* open(uint64_t id, uint64_t max_tokens);
     void close(SequenceCache* sequence);
+
+    // A sequence that begins with all rows of `parent`. Full pages are shared, the page that is being filled and the
+    // sidecars are copied. Null: no room now.
+    SequenceCache* fork(SequenceCache& parent, uint64_t id, uint64_t max_tokens);
+    // Whether rewind finds room: pages that others still use are no longer counted once, and the last one is copied.
+    bool can_rewind(const SequenceCache& sequence, int64_t n_rows) const;
+    // Forgets the rows from n_rows on. TOKEN sidecars of these rows and PAGE sidecars of pages that begin there are
+    // zeroed; the rest of the sidecars is the strategy's to put right.
+    void rewind(SequenceCache& sequence, int64_t n_rows);
 
     // Most new rows that a step may write in all its sequences together, so that every layer's pages find room.
     uint64_t max_step_tokens() const;
@@ -64,7 +74,10 @@ public:
     // the cache before that page, KV and TOKEN sidecars alike; then the page is taken out and those after it move down.
     void replace_rows(SequenceCache& sequence, uint32_t layer, uint32_t page, std::span<const int32_t> victims);
     // After replace_rows in all layers.
-    void rows_were_replaced(SequenceCache& sequence) { sequence.n_cached -= layout_.page_tokens; }
+    void rows_were_replaced(SequenceCache& sequence) {
+        sequence.n_cached -= layout_.page_tokens;
+        sequence.fixed_rows = sequence.n_cached;
+    }
 
     kvp_rows rows(SequenceCache& sequence, uint32_t layer);
 
@@ -102,17 +115,13 @@ public:
     void verify() const;
 
 private:
-    struct PageId {
-        SequenceCache* sequence;
-        uint32_t layer;
-        uint32_t index;
-    };
+    using PageRef = std::shared_ptr<Page>;
     struct Store {
         TransferId transfer;
-        std::vector<PageId> pages;
+        std::vector<PageRef> pages;
     };
     // Leaves first: pages of layers that are read in full last, old pages first.
-    using EvictionKey = std::tuple<bool, uint32_t, uint32_t, uint64_t, SequenceCache*>;
+    using EvictionKey = std::tuple<bool, uint32_t, uint32_t, uint64_t, Page*>;
     std::vector<int32_t> host_copy(kvp_address address, uint64_t n_values);
 
     struct Need {
@@ -120,16 +129,30 @@ private:
         uint64_t group;
     };
 
-    Page& page(const PageId& id) { return id.sequence->layers[id.layer].pages[id.index]; }
-    EvictionKey eviction_key(const PageId& id) const;
-    void show_page(const PageId& id, kvp_address address);
-    void show_resident_groups(const PageId& id);
+    EvictionKey eviction_key(Page& page) const;
+    // What a user of a page sees: an address, or 0.
+    void show_page(const Page::User& user, uint32_t layer, kvp_address address);
+    void show_resident_groups(const Page::User& user, uint32_t layer);
+    kvp_address readable_address(const Page& page) const;
     int32_t acquire_device_slot(SlotUse use);
     bool evict_one();
-    void store_pages(std::vector<PageId> pages);
+    void store_pages(std::vector<PageRef> pages);
     void retire_stores(bool wait_for_one);
     void end_store();
     void share_slots();
+
+    // Whether sequences with room for so many pages in all fit, and whether they then spill.
+    enum class Room { none, without_spilling, by_spilling };
+    Room room_for(uint64_t pages, uint64_t n_sequences) const;
+    uint64_t count_reserved() const;
+    SequenceCache* admit(uint64_t id, uint64_t max_tokens, uint64_t more_pages);
+    PageRef new_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void copy_page(const Page& from, const Page& to);
+    void own_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void reopen_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void copy_sidecars(const SequenceCache& from, SequenceCache& to);
+    void clear_sidecars(SequenceCache& sequence, int64_t from_row);
     uint64_t room_for_resident() const;
     bool make_room_for_entry();
     void let_go_of_prefetches();
@@ -177,7 +200,8 @@ private:
     std::vector<int32_t> staging_;
     ResidentSet resident_;
     std::list<SequenceCache> sequences_;
-    uint64_t reserved_pages_ = 0;  // that open sequences may grow to
+    uint64_t reserved_pages_ = 0;  // that open sequences may grow to, shared ones counted once
+    uint64_t last_page_ = 0;
     bool spills_ = false;
     std::set<EvictionKey> evictable_;
     std::deque<Store> stores_;

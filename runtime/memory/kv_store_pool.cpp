@@ -1,4 +1,5 @@
 // A cache that may not grow (InfiniGen's pool): one page's rows take the places of victims, then the page goes.
+#include <algorithm>
 #include <utility>
 
 #include "memory/kv_store.h"
@@ -19,7 +20,8 @@ void KvStore::replace_rows(SequenceCache& sequence, uint32_t layer, uint32_t pag
     const auto row_offset = [&](const Tier& tier, int32_t slot, uint32_t head, uint64_t row) {
         return tier.offset(slot) + head * layout_.head_bytes() + row % n_rows * layout_.row_bytes();
     };
-    Page& source = cache.pages[page_index];
+    for (const int32_t victim : victims) own_page(sequence, layer, static_cast<uint32_t>(victim) / n_rows);
+    const Page& source = *cache.pages[page_index];
     const bool source_on_device = source.device_slot >= 0;
     const Tier& from = source_on_device ? device_tier_ : host_tier_;
     const int32_t from_slot = source_on_device ? source.device_slot : source.host_slot;
@@ -27,7 +29,7 @@ void KvStore::replace_rows(SequenceCache& sequence, uint32_t layer, uint32_t pag
     for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
         for (uint32_t i = 0; i < n_rows; ++i) {
             const auto victim = static_cast<uint64_t>(victims[head * n_rows + i]);
-            const Page& target = cache.pages[victim / n_rows];
+            const Page& target = *cache.pages[victim / n_rows];
             const uint64_t origin = row_offset(from, from_slot, head, i);
             // A page may be in both tiers; both copies stay the same.
             if (target.device_slot >= 0) {
@@ -86,27 +88,15 @@ void KvStore::move_sidecars_down(SequenceCache& sequence, uint32_t layer, uint32
 
 void KvStore::remove_page(SequenceCache& sequence, uint32_t layer, uint32_t page_index) {
     LayerCache& cache = sequence.layers[layer];
-    const auto take_out = [&](uint32_t index) {
-        evictable_.erase(eviction_key({&sequence, layer, index}));
-        resident_.drop_page(cache, index);
-    };
-    take_out(page_index);
-    if (cache.pages[page_index].device_slot >= 0) device_tier_.release(cache.pages[page_index].device_slot);
-    if (cache.pages[page_index].host_slot >= 0) host_tier_.release(cache.pages[page_index].host_slot);
-    cache.pages[page_index] = Page{};
-    show_page({&sequence, layer, page_index}, 0);
-    for (uint32_t index = page_index; index + 1 < sequence.n_pages; ++index) {
-        if (cache.pages[index + 1].state == PageState::empty) break;
-        take_out(index + 1);
-        Page& moved = cache.pages[index];
-        moved = std::exchange(cache.pages[index + 1], Page{});
-        show_page({&sequence, layer, index + 1}, 0);
-        if (moved.device_slot >= 0) {
-            show_page({&sequence, layer, index}, device_tier_.address(moved.device_slot));
-        } else if (options_.in_place) {
-            show_page({&sequence, layer, index}, host_tier_.address(moved.host_slot));
-        }
-        if (moved.state == PageState::clean) evictable_.insert(eviction_key({&sequence, layer, index}));
+    drop_page(sequence, layer, page_index);
+    for (uint32_t index = page_index; index + 1 < sequence.n_pages && cache.pages[index + 1] != nullptr; ++index) {
+        resident_.drop_page(cache, index + 1);
+        show_page({&sequence, index + 1}, layer, 0);
+        cache.pages[index] = std::exchange(cache.pages[index + 1], nullptr);
+        Page& moved = *cache.pages[index];
+        std::replace(moved.users.begin(), moved.users.end(), Page::User{&sequence, index + 1},
+                     Page::User{&sequence, index});
+        show_page({&sequence, index}, layer, readable_address(moved));
         move_sidecars_down(sequence, layer, index);
     }
 }

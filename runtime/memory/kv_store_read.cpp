@@ -97,11 +97,12 @@ bool KvStore::gather(SequenceCache& sequence, uint32_t layer, std::span<const Ne
     size_t taken = 0;
     for (; taken < wanted.size(); ++taken) {
         const Need& need = wanted[taken];
-        Page& held = cache.pages[need.group / per_head];
-        if (held.state == PageState::empty) {
+        const PageRef& page = cache.pages[need.group / per_head];
+        if (page == nullptr) {
             throw Error(ErrorKind::plugin, "the KV strategy names rows of page " +
                                                std::to_string(need.group / per_head) + ", which holds none yet");
         }
+        Page& held = *page;
         if (held.device_slot >= 0) {
             ++held.pins;
             ticket.pinned_pages.push_back(&held);
@@ -214,7 +215,7 @@ void KvStore::plan_long_range(const LayerCache& cache, const kvp_segment& segmen
     for (int64_t at = segment.begin; at < segment.end;) {
         const int64_t next = std::min(segment.end, (at / page_tokens + 1) * page_tokens);
         const auto index = static_cast<uint32_t>(at / page_tokens);
-        if (cache.pages[index].device_slot < 0) {
+        if (cache.pages[index]->device_slot < 0) {
             if (run_begin < at) plan.now.push_back(range(segment, run_begin, at));
             run_begin = next;
             streamed.pages.push_back(index);
@@ -266,7 +267,7 @@ void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const ui
     auto load = [&](uint32_t window) {
         std::vector<uint64_t> from, to;
         for (uint32_t i = 0; i < half && window * half + i < n_pages; ++i) {
-            from.push_back(host_tier_.offset(sequence.layers[layer].pages[pages[window * half + i]].host_slot));
+            from.push_back(host_tier_.offset(sequence.layers[layer].pages[pages[window * half + i]]->host_slot));
             to.push_back(device_tier_.offset(slot_of(window, i)));
         }
         return transfers_.submit(host_tier_, device_tier_, from, to, layout_.page_bytes(), KVP_PRIORITY_FOREGROUND);
@@ -279,10 +280,10 @@ void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const ui
             const uint32_t first = window * half;
             const uint32_t last = std::min(n_pages, first + half);
             for (uint32_t i = first; i < last; ++i) {
-                show_page({&sequence, layer, pages[i]}, device_tier_.address(slot_of(window, i - first)));
+                show_page({&sequence, pages[i]}, layer, device_tier_.address(slot_of(window, i - first)));
             }
             use(first, last);
-            for (uint32_t i = first; i < last; ++i) show_resident_groups({&sequence, layer, pages[i]});
+            for (uint32_t i = first; i < last; ++i) show_resident_groups({&sequence, pages[i]}, layer);
         }
     } catch (...) {
         transfers_.settle(coming);  // the slots that it writes to are about to be others'
@@ -291,12 +292,12 @@ void KvStore::stream(SequenceCache& sequence, uint32_t layer, std::span<const ui
 }
 
 // A page leaves the staging slots: of its groups, those that the resident set holds are readable there again.
-void KvStore::show_resident_groups(const PageId& id) {
-    show_page(id, 0);
+void KvStore::show_resident_groups(const Page::User& user, uint32_t layer) {
+    show_page(user, layer, 0);
     for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
         for (uint32_t i = 0; i < layout_.groups_per_head(); ++i) {
-            const int32_t entry = ResidentSet::find(id.sequence->layers[id.layer], head,
-                                                    uint64_t{id.index} * layout_.groups_per_head() + i);
+            const int32_t entry = ResidentSet::find(user.sequence->layers[layer], head,
+                                                    uint64_t{user.index} * layout_.groups_per_head() + i);
             if (entry >= 0) resident_.publish(entry);
         }
     }
@@ -373,7 +374,7 @@ void KvStore::walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64
     for (int64_t at = begin; at < end;) {
         // A run of pages that are all readable, or all away.
         const auto is_here = [&](int64_t row) {
-            const Page& held = sequence.layers[layer].pages[static_cast<size_t>(row / page_tokens)];
+            const Page& held = *sequence.layers[layer].pages[static_cast<size_t>(row / page_tokens)];
             return options_.in_place || held.device_slot >= 0;
         };
         const bool here = is_here(at);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,10 @@
 
 namespace kvplane {
 
+struct SequenceCache;
+
 // Of the copy that the device reads.
 enum class PageState : uint8_t {
-    empty,    // no token yet
     filling,  // being written, not full
     dirty,    // full, and nowhere else
     storing,  // full, a copy to the host tier is under way; still readable
@@ -23,11 +25,30 @@ enum class PageState : uint8_t {
     away,     // only in the host tier
 };
 
+// Sequences that were forked share the pages that they have in common. What is shared is not written to: who wants to
+// write takes a copy first (KvStore::own_page).
 struct Page {
+    struct User {
+        SequenceCache* sequence;
+        uint32_t index;  // among its pages of this layer
+
+        bool operator==(const User&) const = default;
+    };
+
+    uint32_t layer = 0;
+    uint32_t birth_index = 0;  // of its first user, and a serial number: what is old leaves the device first
+    uint64_t serial = 0;
     int32_t device_slot = -1;
     int32_t host_slot = -1;
-    PageState state = PageState::empty;
+    PageState state = PageState::filling;
     uint32_t pins = 0;  // readers that rely on the device copy: not to be evicted
+    std::vector<User> users;
+
+    bool is_shared() const { return users.size() > 1; }
+    // One of its users counts for all: the first.
+    bool is_counted_by(const SequenceCache& sequence, uint32_t index) const {
+        return users.front().sequence == &sequence && users.front().index == index;
+    }
 };
 
 // Addresses of groups, [kv_head][stride], kept on the host and shown to the device.
@@ -70,7 +91,7 @@ struct SidecarSpec {
 struct LayerCache {
     LayerCache(Device& device, const PageLayout& layout, uint32_t n_pages, uint64_t stride);
 
-    std::vector<Page> pages;
+    std::vector<std::shared_ptr<Page>> pages;  // null: no token yet
     GroupTable groups;
     std::vector<int32_t> resident;  // [kv_head][stride]: entry of the resident set, -1: none
     std::vector<Ticket> tickets;
@@ -83,8 +104,9 @@ struct SequenceCache {
 
     uint64_t id;
     uint64_t max_tokens;
-    int64_t n_cached = 0;  // rows before this step
-    uint32_t n_pages;      // a layer
+    int64_t n_cached = 0;    // rows before this step
+    int64_t fixed_rows = 0;  // the first rows, which replaced others or moved: a rewind cannot go below them
+    uint32_t n_pages;        // a layer
     std::vector<LayerCache> layers;
     uint64_t sidecar_bytes = 0;
 

@@ -9,7 +9,7 @@ namespace {
 
 void add_part(Step& step, RunningText& text, uint64_t user, int64_t n_rows, bool prefill) {
     const int64_t first = text.n_computed;
-    const bool last = prefill && first + n_rows == text.prompt_tokens;
+    const bool last = prefill && !text.prompt_goes_on && first + n_rows == text.prompt_tokens;
     step.parts.push_back({&text, user, step.n_rows(), n_rows, prefill, last});
     for (int64_t i = first; i < first + n_rows; ++i) {
         step.tokens.push_back(text.tokens[static_cast<size_t>(i)]);

@@ -259,7 +259,15 @@ typedef struct kvp_kv {
     kvp_status (*aux_save)(kvp_kv_instance* instance, kvp_kv_blob_fn write, void* context);
     kvp_status (*aux_load)(kvp_kv_instance* instance, const void* data, uint64_t n_bytes);
 
-    /* A sequence begins, splits, loses rows from n_cached on, ends. *state may stay NULL.
+    /* A sequence begins, splits, loses rows from n_cached on, ends. *state may stay NULL. prompt_tokens is 0 where the
+     * prompt's length is not known yet. Between two steps; what scratch and fetch gave is gone.
+     * seq_fork: the core copies all sidecars; the new state belongs to rows [0, n_cached) of both.
+     * seq_rewind: the core zeroes TOKEN sidecars of the rows from n_cached on and PAGE sidecars of the pages that begin
+     * there. What else depends on rows that are gone is the strategy's to put right: a summary of the page that n_cached
+     * lies inside of (made anew from its first row: step_begin may visit it), sums over rows or queries. One that cannot
+     * says KVP_UNSUPPORTED and changes nothing. Rows that were evicted or moved do not come back: the core refuses that.
+     * A strategy without seq_fork must leave *state NULL, one without seq_rewind must have no sidecars either, or the
+     * core refuses.
      * thread: serial: engine
      * blocks: no
      * owns: the state is the strategy's until seq_close

@@ -8,14 +8,6 @@ Centroids::Centroids(const Context& context)
     : context_(context), page_means_(*context.core, "kvp.page_means/1"), page_bias_(*context.core, "kvp.page_bias/1") {}
 
 void Centroids::append(const Turn& turn) const {
-    const int64_t page_tokens = context_.model.page_tokens;
-    if (std::exchange(turn.layer_state().stale_page, false)) {
-        // The means go on from what a page holds: after a rewind that is a mean of rows that are gone.
-        const int64_t page_begin = turn.n_past() / page_tokens * page_tokens;
-        turn.visit(page_begin, turn.n_total(),
-                   [&](const kvp_rows& rows, int64_t begin, int64_t end) { update(turn, rows, begin, end); });
-        return;
-    }
     update(turn, turn.rows(), turn.n_past(), turn.n_total());
 }
 

@@ -24,6 +24,7 @@ struct LayerState {
     bool indexed = false;     // the partial index and the partial keys are there
     bool stale_page = false;  // the page that holds row n_cached has a mean of rows that are gone
     int64_t statistic_rows = 0;
+    int64_t prompt_end = 0;  // rows of the cache before it are in the statistics
     Selection selection;
     std::optional<Pool> pool;  // where the cache has a limit
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "segments.h"
 
@@ -98,6 +99,13 @@ std::unique_ptr<kvp_kv_state> Instance::open() const {
 }
 
 void Instance::rewind(kvp_kv_state& state, int64_t n_cached) const {
+    for (const LayerState& layer : state.layers) {
+        if (n_cached < layer.prompt_end) {
+            throw kvp::Failure(
+                KVP_UNSUPPORTED,
+                "the sums over a prompt's columns cannot be rewound: fork the text where the prompts part");
+        }
+    }
     for (LayerState& layer : state.layers) {
         layer.stale_page = n_cached % context_.model.page_tokens != 0;
         layer.selection.valid = false;
@@ -105,7 +113,7 @@ void Instance::rewind(kvp_kv_state& state, int64_t n_cached) const {
     }
 }
 
-void Instance::step_begin(const kvp_kv_step& step) {
+void Instance::step_begin(kvp_kv_call* call, const kvp_kv_step& step) {
     speculation_.step_begin();
     for (uint32_t i = 0; i < step.n_sequences; i++) {
         kvp_kv_state& state = *step.sequences[i]->state;
@@ -113,6 +121,17 @@ void Instance::step_begin(const kvp_kv_step& step) {
         state.pages = 0;
         state.bias = 0;
         for (LayerState& layer : state.layers) layer.selection.valid = false;
+        refresh_stale_pages(call, step, i);
+    }
+}
+
+// After a rewind the page that ends the cache has a mean of rows that are gone; pages are chosen by it before this step
+// writes to it.
+void Instance::refresh_stale_pages(kvp_kv_call* call, const kvp_kv_step& step, uint32_t sequence) {
+    for (uint32_t layer = context_.first_layer; layer < context_.model.n_layers; layer++) {
+        const Turn now = turn(call, step, sequence, layer);
+        if (!std::exchange(now.layer_state().stale_page, false) || !centroids_) continue;
+        centroids_->refresh(now, {now.n_past() / context_.model.page_tokens}, now.n_past());
     }
 }
 
@@ -188,6 +207,7 @@ void Instance::rows_replaced(kvp_kv_call* call, const kvp_kv_step& step, const k
     }
     layer.pool->replace(moved, eviction.n_rows, eviction.victims);
     layer.selection.valid = false;  // its row numbers are old
+    layer.prompt_end = std::min(layer.prompt_end, layer.pool->n_rows());
     if (eviction.layer < context_.first_layer) return;
     const int64_t page_tokens = context_.model.page_tokens;
     const int64_t n_rows = layer.pool->n_rows();

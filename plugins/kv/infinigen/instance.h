@@ -34,7 +34,7 @@ public:
     std::unique_ptr<kvp_kv_state> open() const;
     void rewind(kvp_kv_state& state, int64_t n_cached) const;
 
-    void step_begin(const kvp_kv_step& step);
+    void step_begin(kvp_kv_call* call, const kvp_kv_step& step);
     void layer_begin(kvp_kv_call* call, const kvp_kv_step& step);
     void on_write(kvp_kv_call* call, const kvp_kv_step& step);
     void attn_plan(kvp_kv_call* call, const kvp_kv_step& step);
@@ -51,6 +51,7 @@ private:
         return Turn(context_, sidecars_, call, step, sequence, layer);
     }
     void speculate(kvp_kv_call* call, const kvp_kv_step& step, const kvp_tensor& input);
+    void refresh_stale_pages(kvp_kv_call* call, const kvp_kv_step& step, uint32_t sequence);
     void declare_needs();
     uint64_t scratch_bytes() const;
 

@@ -59,8 +59,8 @@ void seq_close(kvp_kv_instance*, kvp_kv_state* state) {
     delete state;
 }
 
-kvp_status step_begin(kvp_kv_instance* instance, Call, Step step) {
-    return host.guard([&] { instance->step_begin(*step); });
+kvp_status step_begin(kvp_kv_instance* instance, Call call, Step step) {
+    return host.guard([&] { instance->step_begin(call, *step); });
 }
 
 kvp_status layer_begin(kvp_kv_instance* instance, Call call, Step step) {

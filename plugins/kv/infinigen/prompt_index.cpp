@@ -19,6 +19,7 @@ void PromptIndex::accumulate(const Turn& turn) const {
     arguments.head_size = context_.model.head_size;
     column_statistics_.enqueue(turn.call(), {turn.evidence().query, turn.evidence().key}, &arguments);
     turn.layer_state().statistic_rows += turn.sequence().n_rows;
+    turn.layer_state().prompt_end = turn.n_total();
 }
 
 void PromptIndex::build(const Turn& turn) const {

@@ -11,6 +11,7 @@
 #include "eval/fingerprint.h"
 #include "eval/log_likelihood.h"
 #include "eval/table.h"
+#include "eval/texts.h"
 #include "eval/unit_run.h"
 #include "eval/usage.h"
 #include "observe/terminal.h"
@@ -102,12 +103,12 @@ struct Losses {
 
 nlohmann::json evaluate_windows(Engine& engine, const Windows& windows, int64_t first, int64_t end, int64_t places) {
     std::vector<Losses> losses(static_cast<size_t>(end - first), Losses(static_cast<size_t>(places)));
-    std::vector<Engine::Evaluation> batch;
+    std::vector<WholeText> batch;
     for (int64_t window = first; window < end; ++window) {
         const std::span<const int32_t> ids = windows.at(window);
         Losses& mine = losses[static_cast<size_t>(window - first)];
-        Engine::Evaluation one;
-        one.ids.assign(ids.begin(), ids.end() - 1);  // the last token is predicted, not read
+        WholeText one;
+        one.ids = ids.first(ids.size() - 1);  // the last token is predicted, not read
         one.prompt_tokens = windows.prompt > 0 ? windows.prompt : windows.context;
         one.first = windows.prompt;
         one.on_logits = [&mine, &windows, ids, places](int64_t position, std::span<float> logits) {
@@ -118,7 +119,7 @@ nlohmann::json evaluate_windows(Engine& engine, const Windows& windows, int64_t 
         batch.push_back(std::move(one));
     }
     const Usage before = Usage::of(engine);
-    engine.evaluate(std::move(batch));
+    if (!evaluate_side_by_side(engine, std::move(batch))) return {};
     nlohmann::json result = {{"windows", nlohmann::json::array()},
                              {"usage", Usage::of(engine).since(before).to_json()}};
     for (int64_t window = first; window < end; ++window) {
@@ -140,10 +141,7 @@ std::vector<Unit> plan_units(const PerplexityOptions& options, const Windows& wi
         for (int64_t window = first; window < end; ++window) key += fingerprint_of(windows.at(window)) + "\n";
         units.push_back({std::move(key),
                          {{"task", "ppl"}, {"context", windows.context}, {"windows", {first, end}}},
-                         static_cast<uint64_t>((end - first) * (windows.context - 1)),
-                         [&windows, first, end, places](Engine& engine) {
-                             return evaluate_windows(engine, windows, first, end, places);
-                         }});
+                         static_cast<uint64_t>((end - first) * (windows.context - 1))});
     }
     return units;
 }
@@ -261,9 +259,15 @@ int perplexity(const PerplexityOptions& options) {
     const int64_t places = std::min(options.curve, windows.rows());
     Results results(options.resume);
     const int64_t batch = std::min(options.batch, windows.n);
-    const auto found = run_units(
-        matrix, results, {batch, windows.context, nullptr}, plan_units(options, windows, places),
-        [&](Engine& engine) { engine.recall_meter().set_every(static_cast<uint64_t>(options.recall_every)); });
+    const std::vector<Unit> units = plan_units(options, windows, places);
+    const auto found =
+        run_units(matrix, results, {batch, windows.context, nullptr}, units, [&](Engine& engine) -> Worker {
+            engine.recall_meter().set_every(static_cast<uint64_t>(options.recall_every));
+            return [&](size_t unit) {
+                const int64_t first = static_cast<int64_t>(unit) * options.batch;
+                return evaluate_windows(engine, windows, first, std::min(windows.n, first + options.batch), places);
+            };
+        });
     if (!found) return 128 + caught_signal();
 
     std::vector<Figures> figures;

@@ -24,7 +24,7 @@ double now() {
 
 std::optional<std::vector<ContenderResults>> run_units(Matrix& matrix, Results& results, const EngineLimits& limits,
                                                        const std::vector<Unit>& units,
-                                                       const std::function<void(Engine&)>& set_up) {
+                                                       const std::function<Worker(Engine&)>& make_worker) {
     std::vector<std::vector<std::string>> keys(matrix.size());
     uint64_t total = 0;
     for (size_t i = 0; i < matrix.size(); ++i) {
@@ -39,12 +39,13 @@ std::optional<std::vector<ContenderResults>> run_units(Matrix& matrix, Results& 
     std::vector<ContenderResults> all(matrix.size());
     for (size_t i = 0; i < matrix.size(); ++i) {
         std::optional<Matrix::Opened> opened;
+        Worker compute;
         for (size_t n = 0; n < units.size(); ++n) {
             const nlohmann::json* known = results.find(keys[i][n]);
             if (known == nullptr) {
                 if (!opened) {
                     opened.emplace(matrix.open(i, limits));
-                    set_up(opened->engine());
+                    compute = make_worker(opened->engine());
                 }
                 Engine& engine = opened->engine();
                 const uint64_t before = tokens_done(engine);
@@ -53,7 +54,7 @@ std::optional<std::vector<ContenderResults>> run_units(Matrix& matrix, Results& 
                     return caught_signal() != 0;
                 };
                 const double start = now();
-                nlohmann::json result = units[n].compute(engine);
+                nlohmann::json result = compute(n);
                 if (caught_signal() != 0) {
                     progress.finish();
                     if (results.kept()) write_stderr("interrupted; the same command goes on where it was\n");

@@ -15,8 +15,10 @@ struct Unit {
     std::string key;               // what the result depends on, beside the contender
     nlohmann::ordered_json about;  // for people who read the file of results
     uint64_t tokens;               // that it computes, for the time left
-    std::function<nlohmann::json(Engine&)> compute;
 };
+
+// Computes the unit of this number on an engine; goes before the engine does.
+using Worker = std::function<nlohmann::json(size_t unit)>;
 
 struct ContenderResults {
     std::string strategy, settings;
@@ -24,10 +26,10 @@ struct ContenderResults {
     double seconds = 0;                 // that they took, in whatever run
 };
 
-// The same units for every contender. Nothing: a signal ended it, and what was done is in `results`.
-// `set_up` is called with each engine that is opened.
+// The same units for every contender. Nothing: a signal ended it, and what was done is in `results`. A worker is made for
+// each engine that is opened; it gives up where the engine's should_stop says so.
 std::optional<std::vector<ContenderResults>> run_units(Matrix& matrix, Results& results, const EngineLimits& limits,
                                                        const std::vector<Unit>& units,
-                                                       const std::function<void(Engine&)>& set_up);
+                                                       const std::function<Worker(Engine&)>& make_worker);
 
 }  // namespace kvplane::tool
