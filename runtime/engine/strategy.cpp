@@ -130,16 +130,54 @@ struct StrategyServices {
             return KVP_OK;
         });
     }
+    static kvp_status copy(kvp_kv_call* call, const kvp_copy_region* regions, uint32_t n_regions) {
+        return guarded(self(call), [&] {
+            self(call).device_.copy({regions, n_regions});
+            return KVP_OK;
+        });
+    }
+
+    // The cache of a layer whose rows may leave now, and how many it has.
+    static SequenceCache& droppable(Strategy& strategy, uint32_t sequence, uint32_t at_layer, int64_t& n_rows) {
+        if (!strategy.dropping_ || (strategy.at_layer_ && *strategy.at_layer_ != layer(strategy, at_layer))) {
+            throw Error(ErrorKind::plugin,
+                        "the KV strategy drops rows of layer " + std::to_string(at_layer) + " in a hook that must not");
+        }
+        const CachedPart& named = part(strategy, sequence);
+        n_rows = named.cache->n_rows(layer(strategy, at_layer)) + (strategy.at_layer_ ? named.abi.n_rows : 0);
+        return *named.cache;
+    }
+    static kvp_status keep_rows(kvp_kv_call* call, uint32_t sequence, uint32_t at_layer, kvp_address index,
+                                uint64_t index_stride, uint32_t n_chosen, int64_t tail_begin) {
+        Strategy& strategy = self(call);
+        return guarded(strategy, [&] {
+            int64_t n_rows = 0;
+            SequenceCache& cache = droppable(strategy, sequence, at_layer, n_rows);
+            strategy.store_->keep_rows(cache, at_layer, n_rows, {index, index_stride, n_chosen, tail_begin});
+            return KVP_OK;
+        });
+    }
+    static kvp_status drop_pages(kvp_kv_call* call, uint32_t sequence, uint32_t at_layer, uint32_t first,
+                                 uint32_t n_pages) {
+        Strategy& strategy = self(call);
+        return guarded(strategy, [&] {
+            int64_t n_rows = 0;
+            SequenceCache& cache = droppable(strategy, sequence, at_layer, n_rows);
+            strategy.store_->drop_pages(cache, at_layer, n_rows, first, n_pages);
+            return KVP_OK;
+        });
+    }
+
     static kvp_status visit(kvp_kv_call* call, uint32_t sequence, uint32_t at_layer, int64_t begin, int64_t end,
                             kvp_status (*visit)(void*, const kvp_rows*, int64_t, int64_t), void* context) {
         Strategy& strategy = self(call);
         return guarded(strategy, [&] {
             kvp_status result = KVP_OK;
-            const kvp_kv_sequence& named = part(strategy, sequence).abi;
-            if (begin < 0 || end > named.n_cached + named.n_rows) {
+            const CachedPart& named = part(strategy, sequence);
+            const int64_t n_rows = named.cache->n_rows(layer(strategy, at_layer)) + named.abi.n_rows;
+            if (begin < 0 || end > n_rows) {
                 throw Error(ErrorKind::plugin, "the KV strategy visits rows [" + std::to_string(begin) + ", " +
-                                                   std::to_string(end) + ") of " +
-                                                   std::to_string(named.n_cached + named.n_rows));
+                                                   std::to_string(end) + ") of " + std::to_string(n_rows));
             }
             strategy.store_->walk(*part(strategy, sequence).cache, layer(strategy, at_layer), begin, end,
                                   [&](const kvp_rows& rows, int64_t from, int64_t to) {
@@ -166,6 +204,9 @@ Strategy::Strategy(const kvp_kv* table, Explain explain, Device& device, const M
     core_.fetch = StrategyServices::fetch;
     core_.segment = StrategyServices::segment;
     core_.visit = StrategyServices::visit;
+    core_.copy = StrategyServices::copy;
+    core_.keep_rows = StrategyServices::keep_rows;
+    core_.drop_pages = StrategyServices::drop_pages;
 
     const ModelShape& shape = model.shape();
     architecture_ = shape.architecture;
@@ -288,6 +329,7 @@ void Strategy::step_begin(std::vector<CachedPart>& parts, uint64_t number) {
     index_bytes_ = 0;
     part_pointers_.clear();
     for (const CachedPart& part : parts) part_pointers_.push_back(&part.abi);
+    const Dropping anywhere(*this, std::nullopt);
     call(table_->step_begin, "step_begin", 0, nullptr);
 }
 
@@ -319,14 +361,17 @@ void Strategy::attn_plan(uint32_t layer, const kvp_kv_evidence& evidence) {
 }
 
 void Strategy::attn_done(uint32_t layer, const kvp_kv_evidence& evidence) {
+    const Dropping here(*this, layer);
     call(table_->attn_done, "attn_done", layer, &evidence);
 }
 
 void Strategy::ffn_begin(uint32_t layer, const kvp_kv_evidence& evidence) {
+    const Dropping here(*this, layer);
     call(table_->ffn_begin, "ffn_begin", layer, &evidence);
 }
 
 void Strategy::layer_end(uint32_t layer, const kvp_kv_evidence& evidence) {
+    const Dropping here(*this, layer);
     const kvp_kv_step at = step(layer, &evidence);
     auto* context = reinterpret_cast<kvp_kv_call*>(this);
     for (uint32_t i = 0; i < parts_->size(); ++i) {

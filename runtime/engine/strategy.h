@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -81,6 +82,18 @@ public:
 private:
     friend struct StrategyServices;
     using Hook = kvp_status (*)(kvp_kv_instance*, kvp_kv_call*, const kvp_kv_step*);
+    // While it lives, rows of a layer may leave, or of any.
+    struct Dropping {
+        Dropping(Strategy& of, std::optional<uint32_t> layer) : strategy(of) {
+            strategy.dropping_ = true;
+            strategy.at_layer_ = layer;
+        }
+        ~Dropping() {
+            strategy.dropping_ = false;
+            strategy.at_layer_.reset();
+        }
+        Strategy& strategy;
+    };
 
     void check(kvp_status status, const char* hook);
     void call(Hook hook, const char* name, uint32_t layer, const kvp_kv_evidence* evidence);
@@ -105,7 +118,9 @@ private:
     double index_bytes_ = 0;
     uint64_t step_number_ = 0;
     bool planning_ = false;  // inside attn_plan
-    std::string failure_;    // of the core, inside a service that the plugin called
+    bool dropping_ = false;  // inside a hook in which rows may leave: of at_layer_, or of any
+    std::optional<uint32_t> at_layer_;
+    std::string failure_;  // of the core, inside a service that the plugin called
     ErrorKind failure_kind_ = ErrorKind::runtime;
 };
 

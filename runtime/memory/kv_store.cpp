@@ -108,9 +108,9 @@ SequenceCache* KvStore::admit(uint64_t id, uint64_t max_tokens, uint64_t more_pa
 uint64_t KvStore::count_reserved() const {
     uint64_t pages = 0;
     for (const SequenceCache& sequence : sequences_) {
-        pages += uint64_t{sequence.n_pages} * layout_.layers;
-        if (options_.rewrites_pages) continue;
         for (const LayerCache& layer : sequence.layers) {
+            pages += layout_.pages(sequence.max_tokens - static_cast<uint64_t>(layer.n_dropped));
+            if (options_.rewrites_pages) continue;
             for (uint32_t index = 0; index < sequence.n_pages && layer.pages[index] != nullptr; ++index) {
                 pages -= !layer.pages[index]->is_counted_by(sequence, index);
             }
@@ -289,8 +289,9 @@ void KvStore::end_store() {
 }
 
 void KvStore::begin_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {
-    const auto first = static_cast<uint32_t>(sequence.n_cached / layout_.page_tokens);
-    const auto last = static_cast<uint32_t>((sequence.n_cached + n_rows - 1) / layout_.page_tokens);
+    const int64_t n_before = sequence.n_rows(layer);
+    const auto first = static_cast<uint32_t>(n_before / layout_.page_tokens);
+    const auto last = static_cast<uint32_t>((n_before + n_rows - 1) / layout_.page_tokens);
     if (last >= sequence.n_pages) {
         throw Error(ErrorKind::runtime, "sequence " + std::to_string(sequence.id) + " grows past its " +
                                             std::to_string(sequence.max_tokens) + " tokens");
@@ -332,16 +333,24 @@ void KvStore::drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index)
 }
 
 void KvStore::end_layer(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {
-    const auto first = static_cast<uint32_t>(sequence.n_cached / layout_.page_tokens);
-    const auto full = static_cast<uint32_t>((sequence.n_cached + n_rows) / layout_.page_tokens);
-    std::vector<PageRef> filled;
-    for (uint32_t index = first; index < full; ++index) {
-        filled.push_back(sequence.layers[layer].pages[index]);
-        filled.back()->state = PageState::dirty;
-    }
-    if (spills_ && !filled.empty()) store_pages(std::move(filled));
+    // Rows may have left during the step, even some of its own.
+    const auto first = static_cast<uint32_t>(std::max<int64_t>(sequence.n_rows(layer), 0) / layout_.page_tokens);
+    const auto full = static_cast<uint32_t>((sequence.n_rows(layer) + n_rows) / layout_.page_tokens);
+    end_pages(sequence, layer, first, full);
     for (Ticket& ticket : sequence.layers[layer].tickets) release(ticket);
     sequence.layers[layer].tickets.clear();
+}
+
+// Of pages [first, end) those that were being filled are full.
+void KvStore::end_pages(SequenceCache& sequence, uint32_t layer, uint32_t first, uint32_t end) {
+    std::vector<PageRef> filled;
+    for (uint32_t index = first; index < end; ++index) {
+        const PageRef& page = sequence.layers[layer].pages[index];
+        if (page->state != PageState::filling) continue;
+        page->state = PageState::dirty;
+        filled.push_back(page);
+    }
+    if (spills_ && !filled.empty()) store_pages(std::move(filled));
 }
 
 void KvStore::commit(SequenceCache& sequence, int64_t n_rows) {

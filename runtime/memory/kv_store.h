@@ -79,6 +79,24 @@ public:
         sequence.fixed_rows = sequence.n_cached;
     }
 
+    // Rows that stay in a layer of n_rows rows, the step's own among them: of each KV head `n_chosen` that an index in
+    // device memory names, i32[kv_head][stride], ascending and below tail_begin, and all from tail_begin on.
+    struct Kept {
+        kvp_address index;
+        uint64_t stride;
+        uint32_t n_chosen;
+        int64_t tail_begin;
+    };
+    // The others leave this layer for good: those that stay move together, TOKEN sidecars with them, and pages that are
+    // no longer needed go back to their tier. Throws Error(plugin) when the index is wrong.
+    void keep_rows(SequenceCache& sequence, uint32_t layer, int64_t n_rows, const Kept& kept);
+    // The same for n_pages whole pages of every KV head; PAGE sidecars move too.
+    void drop_pages(SequenceCache& sequence, uint32_t layer, int64_t n_rows, uint32_t first, uint32_t n_pages);
+    // Told of both, [kv_head][row]: which of the n_rows rows becomes that row.
+    std::function<void(const SequenceCache& sequence, uint32_t layer, int64_t n_rows,
+                       const std::vector<std::vector<int32_t>>& from)>
+        on_rows_moved;
+
     kvp_rows rows(SequenceCache& sequence, uint32_t layer);
 
     // Starts to bring a segment's rows; 0 if there is nothing to bring or no room to bring it ahead.
@@ -148,11 +166,13 @@ private:
     SequenceCache* admit(uint64_t id, uint64_t max_tokens, uint64_t more_pages);
     PageRef new_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
     void drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void end_pages(SequenceCache& sequence, uint32_t layer, uint32_t first, uint32_t end);
     void copy_page(const Page& from, const Page& to);
     void own_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
     void reopen_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
     void copy_sidecars(const SequenceCache& from, SequenceCache& to);
-    void clear_sidecars(SequenceCache& sequence, int64_t from_row);
+    void clear_sidecars(SequenceCache& sequence, int64_t n_cached);
+    void clear_sidecars(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end);
     uint64_t room_for_resident() const;
     bool make_room_for_entry();
     void let_go_of_prefetches();
@@ -173,6 +193,14 @@ private:
     struct RowMoves {
         std::vector<uint64_t> from, to;
     };
+    struct Moves;
+    std::vector<std::vector<int32_t>> sources(const Kept& kept, int64_t n_rows);
+    void gather_kept(SequenceCache& sequence, uint32_t layer, int64_t n_rows, Moves& moves);
+    void scatter_kept(SequenceCache& sequence, uint32_t layer, const Moves& moves);
+    void keep_token_sidecars(SequenceCache& sequence, uint32_t layer, int64_t n_rows, const Moves& moves);
+    void let_go_of_layer(LayerCache& layer);
+    void rows_left(SequenceCache& sequence, uint32_t layer, int64_t n_rows, int64_t n_dropped);
+
     void copy_rows(const Tier& from, const Tier& to, RowMoves& moves);
     void move_token_sidecars(SequenceCache& sequence, uint32_t layer, uint32_t page, std::span<const int32_t> victims);
     void move_sidecars_down(SequenceCache& sequence, uint32_t layer, uint32_t page);

@@ -8,16 +8,21 @@
 namespace kvplane {
 
 SequenceCache* KvStore::fork(SequenceCache& parent, uint64_t id, uint64_t max_tokens) {
-    const auto n_full = static_cast<uint32_t>(parent.n_cached / layout_.page_tokens);
-    const bool has_partial = parent.n_cached % layout_.page_tokens != 0;
-    const uint32_t n_shared = options_.rewrites_pages ? 0 : n_full;
-    const uint64_t more = uint64_t{layout_.pages(max_tokens) - n_shared} * layout_.layers;
+    uint64_t more = 0;
+    for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+        const auto n_full = static_cast<uint32_t>(parent.n_rows(layer) / layout_.page_tokens);
+        more += layout_.pages(max_tokens - static_cast<uint64_t>(parent.layers[layer].n_dropped));
+        more -= options_.rewrites_pages ? 0 : n_full;
+    }
     SequenceCache* made = admit(id, max_tokens, more);
     if (made == nullptr) return nullptr;
     made->n_cached = parent.n_cached;
     made->fixed_rows = parent.fixed_rows;
     try {
         for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+            const auto n_full = static_cast<uint32_t>(parent.n_rows(layer) / layout_.page_tokens);
+            const bool has_partial = parent.n_rows(layer) % layout_.page_tokens != 0;
+            made->layers[layer].n_dropped = parent.layers[layer].n_dropped;
             for (uint32_t index = 0; index < n_full + has_partial; ++index) {
                 const PageRef& shared = parent.layers[layer].pages[index];
                 shared->users.push_back({made, index});
@@ -36,8 +41,8 @@ SequenceCache* KvStore::fork(SequenceCache& parent, uint64_t id, uint64_t max_to
 
 bool KvStore::can_rewind(const SequenceCache& sequence, int64_t n_rows) const {
     uint64_t more = 0;
-    const auto first = static_cast<uint32_t>(n_rows / layout_.page_tokens);
     for (const LayerCache& layer : sequence.layers) {
+        const auto first = static_cast<uint32_t>((n_rows - layer.n_dropped) / layout_.page_tokens);
         for (uint32_t index = first; index < sequence.n_pages && layer.pages[index] != nullptr; ++index) {
             more += !options_.rewrites_pages && layer.pages[index]->is_shared();
         }
@@ -54,19 +59,24 @@ void KvStore::rewind(SequenceCache& sequence, int64_t n_rows) {
         }
         layer.tickets.clear();
     }
-    const uint32_t kept = layout_.pages(static_cast<uint64_t>(n_rows));
+    const auto rows_in = [&](uint32_t layer) { return n_rows - sequence.layers[layer].n_dropped; };
+    const auto pages_in = [&](uint32_t layer) { return layout_.pages(static_cast<uint64_t>(rows_in(layer))); };
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
-        for (uint32_t index = kept; index < sequence.n_pages; ++index) drop_page(sequence, layer, index);
+        for (uint32_t index = pages_in(layer); index < sequence.n_pages; ++index) drop_page(sequence, layer, index);
     }
     clear_sidecars(sequence, n_rows);
     sequence.n_cached = n_rows;
-    const bool has_partial = n_rows % layout_.page_tokens != 0;
+    const auto has_partial = [&](uint32_t layer) { return rows_in(layer) % layout_.page_tokens != 0; };
     uint64_t copies = 0;  // that reopening makes
-    for (const LayerCache& layer : sequence.layers) copies += has_partial && layer.pages[kept - 1]->is_shared();
+    for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+        copies += has_partial(layer) && sequence.layers[layer].pages[pages_in(layer) - 1]->is_shared();
+    }
     reserved_pages_ = count_reserved() + (options_.rewrites_pages ? 0 : copies);
     spills_ = room_for(reserved_pages_, sequences_.size()) == Room::by_spilling;
     share_slots();
-    for (uint32_t layer = 0; has_partial && layer < layout_.layers; ++layer) reopen_page(sequence, layer, kept - 1);
+    for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+        if (has_partial(layer)) reopen_page(sequence, layer, pages_in(layer) - 1);
+    }
 }
 
 // `to` has a slot in the tier that `from` is read from, or in the device tier.
@@ -138,9 +148,9 @@ void KvStore::reopen_page(SequenceCache& sequence, uint32_t layer, uint32_t inde
 
 // What grows with the rows as far as there are rows, the rest whole.
 void KvStore::copy_sidecars(const SequenceCache& from, SequenceCache& to) {
-    const auto n_rows = static_cast<uint64_t>(from.n_cached);
     std::vector<kvp_copy_region> copies;
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+        const auto n_rows = static_cast<uint64_t>(from.n_rows(layer));
         for (size_t i = 0; i < sidecars_.size(); ++i) {
             const SidecarSpec& spec = sidecars_[i];
             const kvp_address source = from.layers[layer].sidecars[i].address();
@@ -159,9 +169,18 @@ void KvStore::copy_sidecars(const SequenceCache& from, SequenceCache& to) {
     device_.copy(copies);
 }
 
-void KvStore::clear_sidecars(SequenceCache& sequence, int64_t from_row) {
-    const auto first_row = static_cast<uint64_t>(from_row);
-    const auto n_rows = static_cast<uint64_t>(sequence.n_cached);
+void KvStore::clear_sidecars(SequenceCache& sequence, int64_t n_cached) {
+    for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+        const int64_t n_dropped = sequence.layers[layer].n_dropped;
+        clear_sidecars(sequence, layer, n_cached - n_dropped, sequence.n_rows(layer));
+    }
+}
+
+// TOKEN sidecars of rows [begin, end), PAGE sidecars of pages that begin there.
+void KvStore::clear_sidecars(SequenceCache& sequence, uint32_t at_layer, int64_t from, int64_t to) {
+    const LayerCache& layer = sequence.layers[at_layer];
+    const auto first_row = static_cast<uint64_t>(from);
+    const auto n_rows = static_cast<uint64_t>(to);
     const std::vector<std::byte> zeros(1 << 16);
     const auto clear = [&](kvp_address begin, kvp_address end) {
         while (begin < end) {
@@ -170,18 +189,16 @@ void KvStore::clear_sidecars(SequenceCache& sequence, int64_t from_row) {
             begin += bytes;
         }
     };
-    for (LayerCache& layer : sequence.layers) {
-        for (size_t i = 0; i < sidecars_.size(); ++i) {
-            const SidecarSpec& spec = sidecars_[i];
-            const kvp_address base = layer.sidecars[i].address();
-            const bool by_row = spec.scope == KVP_SIDECAR_TOKEN;
-            if (base == 0 || (!by_row && spec.scope != KVP_SIDECAR_PAGE)) continue;
-            const uint64_t begin = by_row ? first_row : layout_.pages(first_row);
-            const uint64_t end = by_row ? n_rows : layout_.pages(n_rows);
-            for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
-                const kvp_address first = base + head * sequence.sidecar_capacity(spec.scope) * spec.bytes;
-                clear(first + begin * spec.bytes, first + end * spec.bytes);
-            }
+    for (size_t i = 0; i < sidecars_.size(); ++i) {
+        const SidecarSpec& spec = sidecars_[i];
+        const kvp_address base = layer.sidecars[i].address();
+        const bool by_row = spec.scope == KVP_SIDECAR_TOKEN;
+        if (base == 0 || (!by_row && spec.scope != KVP_SIDECAR_PAGE)) continue;
+        const uint64_t begin = by_row ? first_row : layout_.pages(first_row);
+        const uint64_t end = by_row ? n_rows : layout_.pages(n_rows);
+        for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
+            const kvp_address first = base + head * sequence.sidecar_capacity(spec.scope) * spec.bytes;
+            clear(first + begin * spec.bytes, first + end * spec.bytes);
         }
     }
 }

@@ -96,6 +96,7 @@ struct LayerCache {
     std::vector<int32_t> resident;  // [kv_head][stride]: entry of the resident set, -1: none
     std::vector<Ticket> tickets;
     std::vector<Buffer> sidecars;
+    int64_t n_dropped = 0;  // rows that left this layer alone
 };
 
 struct SequenceCache {
@@ -104,11 +105,14 @@ struct SequenceCache {
 
     uint64_t id;
     uint64_t max_tokens;
-    int64_t n_cached = 0;    // rows before this step
+    int64_t n_cached = 0;    // rows before this step of a layer that has dropped none
     int64_t fixed_rows = 0;  // the first rows, which replaced others or moved: a rewind cannot go below them
     uint32_t n_pages;        // a layer
     std::vector<LayerCache> layers;
     uint64_t sidecar_bytes = 0;
+
+    // Of one layer, before this step.
+    int64_t n_rows(uint32_t layer) const { return n_cached - layers[layer].n_dropped; }
 
     uint64_t sidecar_capacity(uint32_t scope) const;
 };

@@ -12,7 +12,7 @@ struct RunningText {
     std::vector<int32_t> tokens;  // the prompt and what followed
     int64_t prompt_tokens = 0;
     bool prompt_goes_on = false;  // more of the prompt will be given: its end has not come yet
-    int64_t n_computed = 0;  // tokens whose K and V are in the cache
+    int64_t n_computed = 0;       // tokens whose K and V are in the cache
     bool finished = false;
 
     bool in_prefill() const { return n_computed < prompt_tokens; }

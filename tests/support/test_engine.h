@@ -15,8 +15,9 @@
 namespace kvplane::test {
 
 struct TestEngine {
-    TestEngine(const std::string& model_path, std::vector<std::string> overrides, EngineLimits limits = {1, 0})
-        : pipeline(Pipeline::load({{}, std::move(overrides), {}})), plugins(open_components(pipeline)) {
+    TestEngine(const std::string& model_path, std::vector<std::string> overrides, EngineLimits limits = {1, 0},
+               const std::string& config = "")
+        : pipeline(Pipeline::load({config, std::move(overrides), {}})), plugins(open_components(pipeline)) {
         start_components(plugins, pipeline);
         model = Model::open(model_path);
         engine = std::make_unique<Engine>(pipeline, *model, plugins, limits);

@@ -4,8 +4,9 @@
  * what it needs, keeps its data in sidecars that the core allocates, and answers hooks with segments and commands through
  * kvp_kv_core. Its arithmetic are ops of the device (ops.h). So it holds no vendor code and runs on every device.
  *
- * Rows and positions: a sequence has `n_cached` rows in its cache. Row r is the r-th token as long as nothing was evicted;
- * with a pool limit (kvp_kv_needs.pool_tokens) new rows take the places of victims, and the count stays at the limit.
+ * Rows and positions: a sequence has `n_cached` rows in a layer's cache. Row r is the r-th token as long as nothing left;
+ * with a pool limit (kvp_kv_needs.pool_tokens) new rows take the places of victims, and the count stays at the limit; with
+ * keep_rows and drop_pages (kvp_kv_core) the rows that stay move together.
  *
  * One decode step, as hooks are called (architecture.md 5):
  *   step_begin, then for each layer: layer_begin, on_write, attn_plan, attn_done, ffn_begin, [chunk_end, prefill_end]; step_end.
@@ -52,8 +53,7 @@ enum {
     KVP_EVIDENCE_KEY_BEFORE_ROPE = 1u << 6,
     KVP_EVIDENCE_VALUE = 1u << 7,
     KVP_EVIDENCE_LSE = 1u << 8,              /* attn_done: log-sum-exp of each query and head */
-    KVP_EVIDENCE_OUTPUT = 1u << 9,           /* attn_done: attention's output */
-    KVP_EVIDENCE_PROBABILITY_SUMS = 1u << 10 /* attn_done: per KV head and row, the sum of probabilities */
+    KVP_EVIDENCE_OUTPUT = 1u << 9 /* attn_done: attention's output */
 };
 
 typedef struct kvp_kv_evidence {
@@ -68,7 +68,6 @@ typedef struct kvp_kv_evidence {
     const kvp_tensor* value;             /* f32[n, G*d] */
     const kvp_tensor* lse;               /* f32[n, H] */
     const kvp_tensor* output;            /* f32[n, H*d] */
-    const kvp_tensor* probability_sums;  /* f32[G, n_cached] of one sequence */
     const kvp_tensor* positions;         /* i32[n], always there */
 } kvp_kv_evidence;
 
@@ -111,8 +110,8 @@ typedef struct kvp_kv_sequence {
     uint32_t last_chunk; /* PREFILL: the prompt ends with this step */
     int64_t row_begin;   /* its rows in the step's tensors */
     int64_t n_rows;
-    int64_t n_cached; /* rows in its cache before this step; its new rows follow them */
-    int64_t position; /* of its first row: the true one, for RoPE */
+    int64_t n_cached; /* rows in the cache of the layer at hand (else of layer 0) before this step; its new rows follow */
+    int64_t position; /* of its first row: the true one, for RoPE; tokens that it has seen */
 } kvp_kv_sequence;
 
 typedef struct kvp_kv_step {
@@ -208,6 +207,29 @@ typedef struct kvp_kv_core {
     kvp_status (*visit)(kvp_kv_call* call, uint32_t sequence, uint32_t layer, int64_t begin, int64_t end,
                         kvp_status (*visit)(void* context, const kvp_rows* rows, int64_t begin, int64_t end),
                         void* context);
+
+    /* Copies between places of device memory that the strategy has, in the queue's order: sidecars, scratch, evidence.
+     * thread: serial: engine
+     * blocks: no
+     * owns: regions borrowed
+     * since: 1.0 */
+    kvp_status (*copy)(kvp_kv_call* call, const kvp_copy_region* regions, uint32_t n_regions);
+
+    /* Rows leave a layer's cache for good, and their pages go back to the tier. The rows that stay move together: row r is
+     * no longer the r-th token, and layers differ in n_cached. True positions stay those of kvp_kv_sequence.
+     *   keep_rows   keeps of each KV head `n_chosen` rows that an index in device memory names, i32[n_kv_heads][stride],
+     *               ascending and below tail_begin, and all rows from tail_begin on. TOKEN sidecars move along; PAGE
+     *               sidecars are the strategy's to make anew.
+     *   drop_pages  drops the pages of memory [first, first + n_pages), which must be full. Sidecars move along.
+     * In step_begin, of any layer; in attn_done, ffn_begin, chunk_end and prefill_end, of that hook's layer, with the step's
+     * rows counted. At most once a hook, layer and sequence.
+     * thread: serial: engine
+     * blocks: may wait for transfers
+     * owns: index borrowed
+     * since: 1.0 */
+    kvp_status (*keep_rows)(kvp_kv_call* call, uint32_t sequence, uint32_t layer, kvp_address index,
+                            uint64_t index_stride, uint32_t n_chosen, int64_t tail_begin);
+    kvp_status (*drop_pages)(kvp_kv_call* call, uint32_t sequence, uint32_t layer, uint32_t first, uint32_t n_pages);
 } kvp_kv_core;
 
 /* Rows that leave a full pool: for each KV head, `n_rows` cached rows that new ones take the places of. */

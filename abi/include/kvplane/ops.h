@@ -24,6 +24,11 @@
  *  kvp.select_rows/1      -                     -                                          kvp_select_rows_arguments
  *  kvp.page_means/1       -                     -                                          kvp_page_means_arguments
  *  kvp.page_bias/1        -                     -                                          kvp_page_bias_arguments
+ *  kvp.page_bounds/1      -                     -                                          kvp_page_bounds_arguments
+ *  kvp.page_bound_scores/1 -                    q[n,H*d]                                   kvp_page_bound_scores_arguments
+ *  kvp.turned_rows/1      frequencies[r/2]      -                kvp_rope_attributes, kvp_turned_rows_arguments
+ *  kvp.column_sums/1      -                     q[n,H*d], lse[n,H]                         kvp_column_sums_arguments
+ *  kvp.pool_scores/1      -                     -                                          kvp_pool_scores_arguments
  *
  * attention_input and feed_forward are a layer's ops in one, for devices that gain by it. No device has to have them: the
  * core asks op_support and puts rms_norm, linear, rope, kv_write and swiglu where the answer is no, or where a strategy
@@ -346,5 +351,90 @@ typedef struct kvp_page_bias_arguments {
     uint32_t n_kv_heads;
     uint32_t page_tokens;
 } kvp_page_bias_arguments;
+
+/* bounds f32[G][capacity][2][d]: of each page the greatest, then the least value of every channel of K, brought up to date
+ * for cached rows [token_begin, token_end) that were appended. A page that token_begin lies inside of goes on from its old
+ * values. */
+typedef struct kvp_page_bounds_arguments {
+    kvp_head head;
+    const kvp_rows* rows;
+    kvp_address bounds;
+    uint64_t capacity; /* pages */
+    int64_t token_begin;
+    int64_t token_end;
+    uint32_t page_tokens;
+    uint32_t reserved0;
+} kvp_page_bounds_arguments;
+
+/* scores f32[G][scores_stride] of pages [0, n_pages) for the query in row `row` of q: the sum over channels of
+ * max(q * greatest, q * least), which q . k of no row of the page exceeds, less the head's best page with `relative`; of
+ * the heads of a group the greatest, or with `mean` their mean. */
+typedef struct kvp_page_bound_scores_arguments {
+    kvp_head head;
+    kvp_address bounds; /* of page_bounds */
+    kvp_address scores;
+    uint64_t capacity;
+    uint64_t scores_stride;
+    int64_t row;
+    int64_t n_pages;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_size;
+    uint32_t mean;
+    uint32_t relative;
+    uint32_t reserved0;
+} kvp_page_bound_scores_arguments;
+
+/* Virtual rows f32[G][stride]: cached rows [token_begin, token_end) from place 0 on, their K turned on by `shift` positions
+ * (the magnitude of the attributes is not applied once more). */
+typedef struct kvp_turned_rows_arguments {
+    kvp_head head;
+    const kvp_rows* rows;
+    kvp_address virtual_rows;
+    uint64_t stride;
+    int64_t token_begin;
+    int64_t token_end;
+    int64_t shift;
+} kvp_turned_rows_arguments;
+
+/* Attention's probabilities, summed over queries: for cached rows t of [token_begin, token_end)
+ *   sums f32[G][capacity], at t: the sum over rows i of [row_begin, row_begin + n_rows) of q and the heads of the group of
+ *   exp(scale * q_i . k_t - lse_i), as far as t <= query_begin + i - row_begin, the cached row of the query;
+ *   counts f32[G][capacity], at t, unless 0: how many of these queries see t.
+ * Both are added to what is there, but written for t >= fresh_begin. With the lse of attention over all rows these are its
+ * probabilities, whatever kernel it ran. */
+typedef struct kvp_column_sums_arguments {
+    kvp_head head;
+    const kvp_rows* rows;
+    kvp_address sums;
+    kvp_address counts;
+    uint64_t capacity;
+    int64_t token_begin;
+    int64_t token_end;
+    int64_t fresh_begin;
+    int64_t row_begin; /* of q and lse */
+    int64_t n_rows;
+    int64_t query_begin;
+    uint32_t n_heads;
+    float scale;
+} kvp_column_sums_arguments;
+
+enum { KVP_POOL_MEAN = 1 /* a place outside counts as 0 */, KVP_POOL_MAX = 2 /* a place outside counts nothing */ };
+
+/* pooled f32[G][pooled_stride], at t of [0, n): the mean or maximum of scores / counts over the `width` places around t
+ * (width odd; 1: scores / counts as they are). counts 0: not divided; a count of 0 gives 0. */
+typedef struct kvp_pool_scores_arguments {
+    kvp_head head;
+    kvp_address scores; /* f32[G][stride] */
+    kvp_address counts;
+    kvp_address pooled;
+    uint64_t stride; /* of scores and counts */
+    uint64_t pooled_stride;
+    int64_t n;
+    uint32_t n_kv_heads;
+    uint32_t mode; /* KVP_POOL_* */
+    uint32_t width;
+    uint32_t reserved0;
+} kvp_pool_scores_arguments;
 
 #endif /* KVPLANE_OPS_H_ */

@@ -78,6 +78,11 @@ extern const Operation kPartialScores;
 extern const Operation kSelectPages;
 extern const Operation kSelectRows;
 extern const Operation kPageMeans;
+extern const Operation kPageBounds;
+extern const Operation kPageBoundScores;
+extern const Operation kTurnedRows;
+extern const Operation kColumnSums;
+extern const Operation kPoolScores;
 extern const Operation kPageBias;
 
 // An op without constants and attributes: all it does is one function.

@@ -5,10 +5,14 @@
 #include <optional>
 #include <vector>
 
+#include "common/device_op.h"
+#include "common/turn.h"
 #include "pool.h"
 #include "sidecars.h"
 
 namespace kvplane::infinigen {
+
+using kv::DeviceOp;
 
 // A choice of rows for one layer of one sequence; device memory of this step.
 struct Selection {
@@ -52,52 +56,26 @@ struct kvp_kv_state : kvplane::infinigen::StateData {};
 
 namespace kvplane::infinigen {
 
-// One hook's view of one sequence: its part of the step and the core's calls for it. They throw kvp::Passed.
-class Turn {
+// One hook's view of one sequence, with what infinigen keeps of it.
+class Turn : public kv::Turn {
 public:
     Turn(const Context& context, const Sidecars& sidecars, kvp_kv_call* call, const kvp_kv_step& step,
          uint32_t sequence, uint32_t layer)
-        : context_(context), sidecars_(sidecars), call_(call), step_(step), number_(sequence), layer_(layer) {}
+        : kv::Turn(*context.core, context.host, call, step, sequence, layer), context_(context), sidecars_(sidecars) {}
 
-    kvp_kv_call* call() const { return call_; }
-    const kvp_kv_step& step() const { return step_; }
-    const kvp_kv_evidence& evidence() const { return *step_.evidence; }
-    const kvp_kv_sequence& sequence() const { return *step_.sequences[number_]; }
-    uint32_t number() const { return number_; }
-    uint32_t layer() const { return layer_; }
     StateData& state() const { return *sequence().state; }
-    LayerState& layer_state() const { return state().layers[layer_]; }
-    int64_t n_past() const { return sequence().n_cached; }
-    int64_t n_total() const { return sequence().n_cached + sequence().n_rows; }
+    LayerState& layer_state() const { return state().layers[layer()]; }
 
     // Whether this layer selects rows of this sequence now: one new token, an index, and enough of a past that the
     // forced rows and the floor leave something out.
     bool selects() const;
 
-    kvp_address scratch(uint64_t n_bytes) const;
-    // The address of a sidecar; capacity in rows or pages.
+    // The address of a sidecar; capacity in rows or pages. 0: there is none.
     kvp_address sidecar(Sidecars::Id id, uint64_t* capacity = nullptr) const;
     // The partial keys, and for how many rows there is room.
     kvp_address keys(uint64_t* capacity) const;
-    kvp_rows rows() const;
 
-    // body(rows, begin, end) for each piece of cached rows [begin, end), in order, with rows that the device can read.
-    template <typename Body>
-    void visit(int64_t begin, int64_t end, const Body& body) const {
-        struct Visit {
-            const Body& body;
-            const kvp::Host& host;
-        } visit{body, context_.host};
-        kvp::check(context_.core->visit(
-            call_, number_, layer_, begin, end,
-            [](void* context, const kvp_rows* rows, int64_t piece_begin, int64_t piece_end) {
-                const auto& self = *static_cast<const Visit*>(context);
-                return self.host.guard([&] { self.body(*rows, piece_begin, piece_end); });
-            },
-            &visit));
-    }
-
-    // The same for all rows of `pages` (ascending, distinct), of a cache of n_rows rows.
+    // Visits all rows of `pages` (ascending, distinct), of a cache of n_rows rows.
     template <typename Body>
     void visit_pages(const std::vector<int64_t>& pages, int64_t n_rows, const Body& body) const {
         const int64_t page_tokens = context_.model.page_tokens;
@@ -112,10 +90,6 @@ public:
 private:
     const Context& context_;
     const Sidecars& sidecars_;
-    kvp_kv_call* call_;
-    const kvp_kv_step& step_;
-    uint32_t number_;
-    uint32_t layer_;
 };
 
 }  // namespace kvplane::infinigen

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "context.h"
-#include "device_op.h"
 
 namespace kvplane::infinigen {
 

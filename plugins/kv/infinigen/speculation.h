@@ -3,7 +3,6 @@
 #pragma once
 
 #include "context.h"
-#include "device_op.h"
 #include "selection.h"
 
 namespace kvplane::infinigen {

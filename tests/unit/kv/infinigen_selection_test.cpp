@@ -7,7 +7,7 @@
 #include <random>
 
 #include "aux_format.h"
-#include "small_model.h"
+#include "rows_read.h"
 #include "support/golden.h"
 
 namespace kvplane::test {
@@ -15,21 +15,6 @@ namespace kvplane::test {
 namespace {
 
 using nlohmann::json;
-
-CpuDevice& cpu() {
-    static CpuDevice device(plugin_path("cpu"));
-    return device;
-}
-
-std::vector<float> scaled(const json& integers, double scale) {
-    std::vector<float> values;
-    for (const json& integer : integers) values.push_back(static_cast<float>(integer.get<int>() / scale));
-    return values;
-}
-
-std::vector<float> part(const std::vector<float>& values, int64_t begin, int64_t end, int64_t width) {
-    return {values.begin() + begin * width, values.begin() + end * width};
-}
 
 FakeHost::Options options_of(const json& golden) {
     const json& given = golden["options"];
@@ -47,22 +32,6 @@ FakeHost::Options options_of(const json& golden) {
     }
     if (given["rule"] == "fixed") options["fixed_share"] = number("fixed");
     return options;
-}
-
-// Rows that a plan reads of KV head `head`, the step's own left out.
-std::vector<int> rows_read(const std::vector<kvp_segment>& segments, uint32_t head, int64_t n_past) {
-    std::vector<int> rows;
-    for (const kvp_segment& segment : segments) {
-        if (segment.form == KVP_SEGMENT_RANGE) {
-            for (int64_t row = segment.begin; row < std::min(segment.end, n_past); row++) rows.push_back(int(row));
-        } else if (segment.form == KVP_SEGMENT_ROW_LIST) {
-            const auto* index = reinterpret_cast<const int32_t*>(segment.index) + head * segment.index_stride;
-            const int32_t count = reinterpret_cast<const int32_t*>(segment.count)[head];
-            rows.insert(rows.end(), index, index + count);
-        }
-    }
-    std::sort(rows.begin(), rows.end());
-    return rows;
 }
 
 class GoldenSelection : public testing::TestWithParam<const char*> {};

@@ -20,9 +20,13 @@ constexpr std::pair<const char*, double Usage::*> sums[] = {
     {"prefill_tokens", &Usage::prefill_tokens},
     {"prefill_seconds", &Usage::prefill_seconds},
     {"decode_seconds", &Usage::decode_seconds},
+    {"guard_checks", &Usage::guard_checks},
+    {"guard_turned_dense", &Usage::guard_turned_dense},
 };
-constexpr std::pair<const char*, double RecallSums::*> meter_sums[] = {
-    {"samples", &RecallSums::samples}, {"recall", &RecallSums::recall}, {"mass", &RecallSums::mass}};
+constexpr std::pair<const char*, double RecallSums::*> meter_sums[] = {{"samples", &RecallSums::samples},
+                                                                       {"recall", &RecallSums::recall},
+                                                                       {"mass", &RecallSums::mass},
+                                                                       {"error", &RecallSums::error}};
 
 }  // namespace
 
@@ -40,6 +44,8 @@ Usage Usage::of(Engine& engine) {
     made.prefill_seconds = statistics.prefill_seconds;
     made.decode_seconds = statistics.decode_seconds;
     made.meter = engine.recall_meter().sums();
+    made.guard_checks = static_cast<double>(engine.recall_meter().guard_checks());
+    made.guard_turned_dense = static_cast<double>(engine.recall_meter().guard_turned_dense());
     return made;
 }
 
@@ -77,19 +83,23 @@ nlohmann::ordered_json Usage::report(const Usage& first) const {
             {"relative_size", relative_size(first)},
             {"recall", ratio(meter.recall, meter.samples)},
             {"kept_attention_mass", ratio(meter.mass, meter.samples)},
-            {"recall_samples", meter.samples}};
+            {"output_error", ratio(meter.error, meter.samples)},
+            {"recall_samples", meter.samples},
+            {"guard_checks", guard_checks},
+            {"guard_turned_dense", guard_turned_dense}};
 }
 
 std::vector<std::string> usage_headings() {
-    return {"rows read", "KiB a token", "relative size", "mass kept"};
+    return {"rows read", "KiB a token", "relative size", "mass kept", "output error"};
 }
 
 std::vector<std::string> usage_cells(const Usage& usage, const Usage& first) {
-    if (usage.decode_tokens == 0) return {"", "", "", ""};
+    if (usage.decode_tokens == 0) return {"", "", "", "", ""};
     const bool measured = usage.meter.samples > 0;
     return {fixed(100 * usage.share_read(), 1) + " %", fixed(usage.bytes_per_token() / 1024, 0),
             fixed(100 * usage.relative_size(first), 1) + " %",
-            measured ? fixed(usage.meter.mass / usage.meter.samples, 3) : ""};
+            measured ? fixed(usage.meter.mass / usage.meter.samples, 3) : "",
+            measured ? fixed(usage.meter.error / usage.meter.samples, 3) : ""};
 }
 
 }  // namespace kvplane::tool

@@ -16,6 +16,7 @@ struct Usage {
     double decode_tokens = 0;  // of decode steps
     double prefill_tokens = 0, prefill_seconds = 0, decode_seconds = 0;
     RecallSums meter;
+    double guard_checks = 0, guard_turned_dense = 0;  // (sequence, layer)s
 
     // Of everything that the engine has done so far.
     static Usage of(Engine& engine);

@@ -9,7 +9,7 @@
 #include "kvplane/kv.h"
 #include "kvplane/sdk/tensor.hpp"
 
-namespace kvplane::infinigen {
+namespace kvplane::kv {
 
 class DeviceOp {
 public:
@@ -36,4 +36,4 @@ private:
     kvp_plan* plan_ = nullptr;
 };
 
-}  // namespace kvplane::infinigen
+}  // namespace kvplane::kv

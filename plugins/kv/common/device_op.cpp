@@ -1,10 +1,10 @@
-#include "device_op.h"
+#include "common/device_op.h"
 
 #include <string>
 
 #include "kvplane/sdk/host.hpp"
 
-namespace kvplane::infinigen {
+namespace kvplane::kv {
 
 DeviceOp::DeviceOp(const kvp_kv_core& core, std::string_view id, const void* attributes,
                    std::initializer_list<const kvp_tensor*> constants)
@@ -18,7 +18,7 @@ DeviceOp::DeviceOp(const kvp_kv_core& core, std::string_view id, const void* att
     if (const kvp_status status = core.op_support(core.object, &request, &answer); status != KVP_OK) {
         answer.reason[sizeof answer.reason - 1] = '\0';
         const std::string reason = answer.reason[0] != '\0' ? answer.reason : "it gave no reason";
-        throw kvp::Failure(status, "infinigen needs the op " + std::string(id) + ", the device cannot: " + reason);
+        throw kvp::Failure(status, "the strategy needs the op " + std::string(id) + ", the device cannot: " + reason);
     }
     kvp::check(core.op_prepare(core.object, &request, &plan_));
 }
@@ -33,4 +33,4 @@ void DeviceOp::enqueue(kvp_kv_call* call, std::initializer_list<const kvp_tensor
                                  static_cast<uint32_t>(operands.size()), arguments));
 }
 
-}  // namespace kvplane::infinigen
+}  // namespace kvplane::kv
