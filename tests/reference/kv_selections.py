@@ -81,7 +81,120 @@ def quest(q, k, o, prompt):
     return steps
 
 
+# ---- snapkv, pyramidkv ----
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def pooled(votes, kernel, mode):
+    half = kernel // 2
+    if mode == "max":
+        return np.array([votes[max(0, t - half):t + half + 1].max() for t in range(len(votes))])
+    padded = np.pad(votes, half)
+    return np.array([padded[t:t + kernel].sum() / kernel for t in range(len(votes))])
+
+
+def snapkv_layer(q, k, chosen, newest, o):
+    """q [P, heads, d], k [P, kv_heads, d] of a prompt: the rows that a layer keeps."""
+    n, g, d = k.shape
+    group = q.shape[1] // g
+    if n <= chosen + newest:
+        return [list(range(n))] * g
+    w, rows = min(o["window"], n), []
+    for head in range(g):
+        votes = np.zeros(n)
+        for i in range(n - w, n):
+            for h in range(head * group, (head + 1) * group):
+                votes[:i + 1] += softmax(q[i, h] @ k[:i + 1, head].T / np.sqrt(d)) / group
+        score = pooled(votes[:n - newest], o["kernel"], o["pooling"])
+        rows.append(list(best(score, chosen)) + list(range(n - newest, n)))
+    return rows
+
+
+def split(cap, window):
+    newest = min(max(cap // 2, 1), window)
+    return cap - newest, newest
+
+
+def snapkv(q, k, o, prompt):
+    return [dict(layer=layer, rows=snapkv_layer(q[layer, :prompt], k[layer, :prompt], *split(o["tokens"], o["window"]), o))
+            for layer in range(len(q))]
+
+
+def pyramid_budgets(mean, n, beta, layers):
+    if n < 2 * mean:
+        return [mean] * layers
+    least = mean // beta
+    most = 2 * mean - least
+    if most >= n:
+        most, least = n, 2 * mean - n
+    step = (most - least) // (layers - 1)
+    return [most - layer * step for layer in range(layers)]
+
+
+def pyramidkv(q, k, o, prompt):
+    mean, newest = split(o["tokens"], o["window"])
+    budgets = pyramid_budgets(mean, prompt - newest, o["beta"], len(q))
+    return [dict(layer=layer, rows=snapkv_layer(q[layer, :prompt], k[layer, :prompt], budgets[layer], newest, o))
+            for layer in range(len(q))]
+
+
+# ---- h2o ----
+
+def h2o(q, k, o, prompt):
+    n, g, d = k.shape
+    group = q.shape[1] // g
+    rows = [np.arange(0) for _ in range(g)]
+    sums, seen = [np.zeros(0) for _ in range(g)], [np.zeros(0) for _ in range(g)]
+    steps = []
+
+    def quota(n_seen, after_prompt):
+        if o["form"] == "flexgen":
+            hh = max(1, o["tokens"] // 2)
+            return (hh, hh - 1) if after_prompt else (hh - 1, hh)
+        recent = min(max(int(np.floor(o["recent_share"] * o["tokens"])), 1), o["tokens"])
+        return o["tokens"] - recent, recent
+
+    for position in range(n):
+        if position >= prompt:
+            steps.append(dict(position=position, rows=[list(r) for r in rows]))
+        for head in range(g):
+            rows[head] = np.append(rows[head], position)
+            sums[head], seen[head] = np.append(sums[head], 0.0), np.append(seen[head], 0)
+            for h in range(head * group, (head + 1) * group):
+                sums[head] += softmax(q[position, h] @ k[rows[head], head].T / np.sqrt(d))
+            seen[head] += 1
+        if position < prompt - 1:
+            continue
+        heavy, recent = quota(position + 1, position == prompt - 1)
+        over = len(rows[0]) - heavy - recent
+        if over < (1 if position == prompt - 1 else o["interval"]):
+            continue
+        for head in range(g):
+            score = sums[head] / seen[head] if o["normalize"] == "count" else sums[head]
+            border = len(rows[head]) - recent
+            kept = np.append(best(score[:border], heavy), np.arange(border, len(rows[head]))).astype(int)
+            rows[head], sums[head], seen[head] = rows[head][kept], sums[head][kept], seen[head][kept]
+    return steps
+
+
 CASES = {
+    "snapkv-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=150, prompt=150, tokens_kept=40, window=8),
+    "snapkv-mha-max-d16": dict(kv_heads=2, group=1, d=16, tokens=129, prompt=129, tokens_kept=48, window=16, pooling="max", kernel=7),
+    "snapkv-gqa3-small-d16": dict(kv_heads=1, group=3, d=16, tokens=64, prompt=64, tokens_kept=9, window=32),
+    "snapkv-over-by-one-d16": dict(kv_heads=2, group=2, d=16, tokens=65, prompt=65, tokens_kept=64, window=8),
+    "snapkv-exact-d16": dict(kv_heads=1, group=2, d=16, tokens=64, prompt=64, tokens_kept=64, window=8),
+    "snapkv-short-d16": dict(kv_heads=1, group=2, d=16, tokens=1, prompt=1, tokens_kept=2, window=8),
+    "pyramidkv-gqa2-d16": dict(kv_heads=1, group=2, d=16, tokens=128, prompt=128, layers=4, tokens_kept=32, window=8, beta=20),
+    "pyramidkv-flat-d16": dict(kv_heads=1, group=1, d=16, tokens=65, prompt=65, layers=3, tokens_kept=60, window=8, beta=20),
+    "pyramidkv-capped-d16": dict(kv_heads=1, group=2, d=16, tokens=46, prompt=46, layers=3, tokens_kept=27, window=8, beta=20),
+    "h2o-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=100, prompt=70, tokens_kept=24, interval=1),
+    "h2o-by-sixteen-d16": dict(kv_heads=2, group=1, d=16, tokens=120, prompt=65, tokens_kept=30, interval=16, recent_share=0.3),
+    "h2o-normalised-gqa3-d16": dict(kv_heads=1, group=3, d=16, tokens=90, prompt=64, tokens_kept=20, interval=4, normalize="count"),
+    "h2o-flexgen-d16": dict(kv_heads=2, group=1, d=16, tokens=90, prompt=63, tokens_kept=20, interval=1, form="flexgen"),
+    "h2o-budget-border-d16": dict(kv_heads=1, group=2, d=16, tokens=40, prompt=1, tokens_kept=33, interval=1),
     "quest-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=210, prompt=190, page_tokens=16, tokens_kept=64),
     "quest-gqa3-d16": dict(kv_heads=2, group=3, d=16, tokens=150, prompt=125, page_tokens=16, tokens_kept=48),
     "quest-gqa2-max-d32": dict(kv_heads=1, group=2, d=32, tokens=140, prompt=120, page_tokens=8, tokens_kept=33, option="max"),
@@ -96,7 +209,21 @@ def quest_case(case):
     return o, lambda q, k: quest(q[0] / SCALE, k[0] / SCALE, o, case["prompt"])
 
 
-KINDS = {"quest": quest_case}
+def snapkv_case(case):
+    o = dict(tokens=case["tokens_kept"], window=case["window"], kernel=case.get("kernel", 5),
+             pooling=case.get("pooling", "mean"))
+    if "beta" in case:
+        o["beta"] = case["beta"]
+    return o, lambda q, k: (pyramidkv if "beta" in case else snapkv)(q / SCALE, k / SCALE, o, case["prompt"])
+
+
+def h2o_case(case):
+    o = dict(tokens=case["tokens_kept"], interval=case["interval"], recent_share=case.get("recent_share", 0.5),
+             normalize=case.get("normalize", "none"), form=case.get("form", "drop"))
+    return o, lambda q, k: h2o(q[0] / SCALE, k[0] / SCALE, o, case["prompt"])
+
+
+KINDS = {"quest": quest_case, "snapkv": snapkv_case, "pyramidkv": snapkv_case, "h2o": h2o_case}
 
 
 def golden(name):

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <deque>
 #include <set>
 #include <utility>
@@ -75,6 +77,8 @@ public:
             std::vector<float> rows;          // [G][capacity][2d]
             std::vector<kvp_address> groups;  // [G][capacity / group_tokens]
             std::vector<std::vector<std::byte>> sidecars;
+            int64_t n_dropped = 0;
+            std::vector<std::vector<int>> tokens;  // [kv_head][row]: which token the cached row is
         };
         std::vector<Layer> layers;
     };
@@ -93,6 +97,7 @@ public:
             if (table->seq_close != nullptr) table->seq_close(instance, sequence.abi.state);
         }
         if (created == KVP_OK) table->destroy(instance);
+        if (attention_ != nullptr) device_->table->op_release(attention_);
     }
 
     const std::string& error() const { return plugin_.host.error; }
@@ -110,11 +115,17 @@ public:
                 }
             }
             for (uint32_t i = 0; i < needs->n_sidecars; i++) layer.sidecars.emplace_back(sidecar_bytes(i));
+            layer.tokens.resize(model.n_kv_heads);
         }
         if (table->seq_open != nullptr) {
             kvp::check(table->seq_open(instance, sequences.size(), 0, 0, &made.abi.state));
         }
         return made;
+    }
+
+    // Rows of a layer after the last step.
+    int64_t n_rows(uint32_t sequence, uint32_t layer) {
+        return sequences[sequence].abi.n_cached - sequences[sequence].layers[layer].n_dropped;
     }
 
     void prefill(uint32_t sequence, int64_t n_rows, const FakeRows& rows, bool last_chunk = true) {
@@ -123,6 +134,11 @@ public:
     void decode(uint32_t sequence, const FakeRows& rows) { step({{sequence, KVP_PHASE_DECODE, 1}}, rows); }
 
     void step(const std::vector<FakePart>& of_step, const FakeRows& rows) {
+        step(of_step, std::vector<FakeRows>{rows});
+    }
+    // With rows of each layer.
+    void step(const std::vector<FakePart>& of_step, const std::vector<FakeRows>& rows_of_layers) {
+        const FakeRows& rows = rows_of_layers.front();
         std::vector<const kvp_kv_sequence*> parts;
         members_.clear();
         int64_t total = 0;
@@ -139,15 +155,21 @@ public:
         }
         const auto width = [&](uint32_t heads) { return int64_t{heads} * model.head_size; };
         const auto input = kvp::Tensor::f32(address_of(rows.input.data()), {total, model.width});
-        const auto query = kvp::Tensor::f32(address_of(rows.query.data()), {total, width(model.n_heads)});
-        const auto key = kvp::Tensor::f32(address_of(rows.key.data()), {total, width(model.n_kv_heads)});
-        const auto value = kvp::Tensor::f32(address_of(rows.value.data()), {total, width(model.n_kv_heads)});
+        std::vector<kvp::Tensor> queries, keys, values;
+        for (const FakeRows& of_layer : rows_of_layers) {
+            queries.push_back(kvp::Tensor::f32(address_of(of_layer.query.data()), {total, width(model.n_heads)}));
+            keys.push_back(kvp::Tensor::f32(address_of(of_layer.key.data()), {total, width(model.n_kv_heads)}));
+            values.push_back(kvp::Tensor::f32(address_of(of_layer.value.data()), {total, width(model.n_kv_heads)}));
+        }
+        attended.resize(static_cast<size_t>(total * width(model.n_heads)));
+        std::vector<float> lse_values(static_cast<size_t>(total) * model.n_heads);
+        const auto output = kvp::Tensor::f32(address_of(attended.data()), {total, width(model.n_heads)});
+        const auto lse = kvp::Tensor::f32(address_of(lse_values.data()), {total, model.n_heads});
         const auto positions = kvp::Tensor::i32(address_of(rows.positions.data()), {total});
         auto evidence = kvp::make<kvp_kv_evidence>();
         evidence.normed_input = evidence.residual = evidence.residual_mid = input;
-        evidence.query = query;
-        evidence.key = key;
-        evidence.value = value;
+        evidence.lse = lse;
+        evidence.output = output;
         evidence.positions = positions;
 
         auto step = kvp::make<kvp_kv_step>();
@@ -156,13 +178,26 @@ public:
         scratch_.clear();
         fetches.clear();
         segments.assign(model.n_layers, std::vector<std::vector<kvp_segment>>(parts.size()));
+        wrote_ = false;
         call(table->step_begin, step);
         step.evidence = &evidence;
+        wrote_ = true;
+        std::vector<int64_t> n_cached;
+        for (Sequence* member : members_) n_cached.push_back(member->abi.n_cached);
         for (step.layer = 0; step.layer < model.n_layers; step.layer++) {
+            const size_t at = rows_of_layers.size() == 1 ? 0 : step.layer;
+            evidence.query = queries[at];
+            evidence.key = keys[at];
+            evidence.value = values[at];
+            for (size_t i = 0; i < members_.size(); i++) {
+                members_[i]->abi.n_cached = n_cached[i] - members_[i]->layers[step.layer].n_dropped;
+            }
             call(table->layer_begin, step);
-            write(step, rows);
+            write(step, rows_of_layers[at]);
             call(table->on_write, step);
             call(table->attn_plan, step);
+            attend(step, queries[at], output, lse);
+            call(table->attn_done, step);
             call(table->ffn_begin, step);
             for (uint32_t i = 0; table->prefill_end != nullptr && i < parts.size(); i++) {
                 if (parts[i]->phase == KVP_PHASE_PREFILL && parts[i]->last_chunk != 0) {
@@ -171,6 +206,7 @@ public:
             }
         }
         step.layer = 0;
+        for (size_t i = 0; i < members_.size(); i++) members_[i]->abi.n_cached = n_cached[i];
         call(table->step_end, step);
         for (Sequence* member : members_) member->abi.n_cached += member->abi.n_rows;
     }
@@ -242,6 +278,7 @@ public:
     // Of the last step; segments [layer][sequence of the step].
     std::vector<std::vector<std::vector<kvp_segment>>> segments;
     std::vector<FakeFetch> fetches;
+    std::vector<float> attended;        // attention's output in the last layer, with a device
     std::vector<std::string> prepared;  // op ids, of the instance
     std::deque<std::vector<std::byte>> constants;
 
@@ -269,8 +306,66 @@ private:
                     const size_t from = (static_cast<size_t>(member->abi.row_begin + i) * model.n_kv_heads + head) * d;
                     std::copy_n(rows.key.data() + from, d, to);
                     std::copy_n(rows.value.data() + from, d, to + d);
+                    auto& tokens = member->layers[step.layer].tokens[head];
+                    tokens.resize(static_cast<size_t>(member->abi.n_cached + i));
+                    tokens.push_back(static_cast<int>(member->abi.position + i));
                 }
             }
+        }
+    }
+
+    // What the core does between attn_plan and attn_done.
+    void attend(const kvp_kv_step& step, const kvp_tensor* query, const kvp_tensor* output, const kvp_tensor* lse) {
+        if (device_ == nullptr) return;
+        if (attention_ == nullptr) {
+            auto request = kvp::make<kvp_op_request>();
+            request.op = kvp::str("kvp.attention/1");
+            kvp::check(device_->table->op_prepare(device_->object, &request, &attention_));
+        }
+        for (uint32_t i = 0; i < step.n_sequences; i++) {
+            std::vector<const kvp_segment*> read;
+            for (const kvp_segment& segment : segments[step.layer][i]) read.push_back(&segment);
+            const kvp_rows rows = rows_of(*members_[i], step.layer);
+            auto item = kvp::make<kvp_attention_item>();
+            item.rows = &rows;
+            item.row_begin = members_[i]->abi.row_begin;
+            item.n_rows = members_[i]->abi.n_rows;
+            item.token_begin = members_[i]->abi.n_cached;
+            item.segments = read.data();
+            item.n_segments = static_cast<uint32_t>(read.size());
+            const kvp_attention_item* const items[] = {&item};
+            auto arguments = kvp::make<kvp_attention_arguments>();
+            arguments.items = items;
+            arguments.n_items = 1;
+            arguments.n_heads = model.n_heads;
+            arguments.scale = 1 / std::sqrt(static_cast<float>(model.head_size));
+            arguments.exact_f32 = 1;
+            const kvp_tensor* const operands[] = {query, output, lse};
+            kvp::check(device_->table->op_enqueue(device_->queue, attention_, operands, 3, &arguments));
+        }
+    }
+
+    int64_t rows_now(const Sequence& sequence, uint32_t layer) const {
+        return wrote_ ? sequence.abi.n_cached + sequence.abi.n_rows
+                      : sequence.abi.n_cached - sequence.layers[layer].n_dropped;
+    }
+    // Row i of each KV head becomes what from[head][i] was.
+    void move_rows(Sequence& sequence, uint32_t at, const std::vector<std::vector<int>>& from) {
+        auto& layer = sequence.layers[at];
+        layer.n_dropped += rows_now(sequence, at) - static_cast<int64_t>(from[0].size());
+        for (uint32_t head = 0; head < model.n_kv_heads; head++) {
+            for (size_t i = 0; i < from[head].size(); i++) {
+                const int source = from[head][i];
+                std::copy_n(row(layer, head, source), row_values(), row(layer, head, static_cast<int64_t>(i)));
+                layer.tokens[head][i] = layer.tokens[head][static_cast<size_t>(source)];
+                for (uint32_t s = 0; s < needs->n_sidecars; s++) {
+                    if (needs->sidecars[s]->scope != KVP_SIDECAR_TOKEN) continue;
+                    const size_t bytes = needs->sidecars[s]->n_bytes;
+                    auto* base = layer.sidecars[s].data() + size_t{head} * capacity * bytes;
+                    std::copy_n(base + static_cast<size_t>(source) * bytes, bytes, base + i * bytes);
+                }
+            }
+            layer.tokens[head].resize(from[head].size());
         }
     }
 
@@ -360,6 +455,37 @@ private:
             core.segments.at(core.layer_).at(sequence).push_back(*segment);
             return kvp_status{KVP_OK};
         };
+        core_.copy = [](kvp_kv_call*, const kvp_copy_region* regions, uint32_t n_regions) {
+            for (uint32_t i = 0; i < n_regions; i++) {
+                std::memcpy(reinterpret_cast<void*>(regions[i].to), reinterpret_cast<const void*>(regions[i].from),
+                            regions[i].n_bytes);
+            }
+            return kvp_status{KVP_OK};
+        };
+        core_.keep_rows = [](kvp_kv_call* call, uint32_t sequence, uint32_t layer, kvp_address index, uint64_t stride,
+                             uint32_t n_chosen, int64_t tail_begin) {
+            FakeKvCore& core = self(call);
+            Sequence& of = *core.members_.at(sequence);
+            std::vector<std::vector<int>> from(core.model.n_kv_heads);
+            for (uint32_t head = 0; head < core.model.n_kv_heads; head++) {
+                const auto* chosen = reinterpret_cast<const int32_t*>(index) + head * stride;
+                from[head].assign(chosen, chosen + n_chosen);
+                for (int64_t row = tail_begin; row < core.rows_now(of, layer); row++) from[head].push_back(int(row));
+            }
+            core.move_rows(of, layer, from);
+            return kvp_status{KVP_OK};
+        };
+        core_.drop_pages = [](kvp_kv_call* call, uint32_t sequence, uint32_t layer, uint32_t first, uint32_t n_pages) {
+            FakeKvCore& core = self(call);
+            Sequence& of = *core.members_.at(sequence);
+            const auto page = static_cast<int64_t>(core.model.page_tokens);
+            std::vector<int> from;
+            for (int64_t row = 0; row < core.rows_now(of, layer); row++) {
+                if (row < first * page || row >= (first + n_pages) * page) from.push_back(int(row));
+            }
+            core.move_rows(of, layer, std::vector<std::vector<int>>(core.model.n_kv_heads, from));
+            return kvp_status{KVP_OK};
+        };
         // In pieces of one page, so that a strategy that ignores begin and end is found out.
         core_.visit = [](kvp_kv_call* call, uint32_t sequence, uint32_t layer, int64_t begin, int64_t end,
                          kvp_status (*visit)(void*, const kvp_rows*, int64_t, int64_t), void* context) {
@@ -382,6 +508,8 @@ private:
     CpuDevice* device_;
     std::vector<Sequence*> members_;  // of the step
     uint32_t layer_ = 0;
+    bool wrote_ = false;  // the step's rows are in the cache
+    kvp_plan* attention_ = nullptr;
     std::deque<std::vector<std::byte>> scratch_;
 };
 

@@ -16,6 +16,12 @@
 
 namespace kvplane::kv {
 
+// The strategy's data of a sequence, as its class made it.
+template <class State>
+State& state_of(const kvp_kv_sequence& sequence) {
+    return *reinterpret_cast<State*>(sequence.state);
+}
+
 template <class Instance>
 class Strategy {
 public:
@@ -23,12 +29,6 @@ public:
     static constexpr kvp_plugin_descriptor describe(std::string_view id,
                                                     const std::array<const kvp_option*, n>& options) {
         return kvp::describe(id, "1.0.0", "kvplane", options, init, fini, get_kind);
-    }
-
-    // The strategy's data of a sequence, as its class made it.
-    template <class State>
-    static State& state(const kvp_kv_sequence& sequence) {
-        return *reinterpret_cast<State*>(sequence.state);
     }
 
 private:

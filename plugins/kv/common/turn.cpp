@@ -22,6 +22,14 @@ kvp_rows Turn::rows() const {
     return rows;
 }
 
+void Turn::copy(const kvp_copy_region* regions, uint32_t n_regions) const {
+    kvp::check(core_.copy(call_, regions, n_regions));
+}
+
+void Turn::keep_rows(kvp_address index, uint64_t stride, uint32_t n_chosen, int64_t tail_begin) const {
+    kvp::check(core_.keep_rows(call_, number_, layer_, index, stride, n_chosen, tail_begin));
+}
+
 void Turn::add(const kvp_segment& segment) const {
     kvp::check(core_.segment(call_, number_, &segment));
 }

@@ -33,6 +33,11 @@ public:
     kvp_address sidecar(uint32_t index, uint64_t* capacity = nullptr) const;
     kvp_rows rows() const;
 
+    void copy(const kvp_copy_region* regions, uint32_t n_regions) const;
+
+    // Of each KV head the rows of an index i32[G][stride], ascending, and all from tail_begin on stay in this layer.
+    void keep_rows(kvp_address index, uint64_t stride, uint32_t n_chosen, int64_t tail_begin) const;
+
     // In attn_plan: what attention reads. A range that is empty adds nothing.
     void add(const kvp_segment& segment) const;
     void add_range(int64_t begin, int64_t end) const;

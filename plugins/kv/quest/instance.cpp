@@ -37,7 +37,7 @@ void Instance::on_write(kvp_kv_call* call, const kvp_kv_step& step) const {
     if (step.layer < settings_.dense_layers) return;
     for (uint32_t i = 0; i < step.n_sequences; i++) {
         const kv::Turn turn(core_, host_, call, step, i, step.layer);
-        auto& state = kv::Strategy<Instance>::state<State>(turn.sequence());
+        auto& state = kv::state_of<State>(turn.sequence());
         bounds_.append(turn, state.stale[step.layer]);
         state.stale[step.layer] = false;
     }

@@ -89,7 +89,11 @@ TEST_P(EveryStrategy, keeps_sequences_of_a_batch_apart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryStrategy,
-                         testing::Values(Case{"quest", {"kv.quest.tokens=48", "kv.quest.min_pages=1"}, 0.5}),
+                         testing::Values(Case{"quest", {"kv.quest.tokens=48", "kv.quest.min_pages=1"}, 0.5},
+                                         Case{"window", {"kv.window.tokens=40"}, 0.4},
+                                         Case{"snapkv", {"kv.snapkv.tokens=24", "kv.snapkv.window=8"}, 0.45},
+                                         Case{"pyramidkv", {"kv.pyramidkv.tokens=24", "kv.pyramidkv.window=8"}, 0.45},
+                                         Case{"h2o", {"kv.h2o.tokens=40"}, 0.45}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
