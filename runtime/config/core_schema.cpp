@@ -99,6 +99,9 @@ std::vector<OptionSpec> core_options() {
         list("kv.fallback", OptionType::string_list, "strategies to take, in order, when kv.plugin cannot be loaded"),
         plugin_name("kv.codec", "f16", "what cached rows are made of: a codec's id or the path of its library"),
         file("kv.aux", "calibration file of the strategy"),
+        real("kv.guard.error", 0.0, 0.0, 1e9,
+             "a sequence whose attention output is off by more, relative to dense, reads that layer in full; 0: off"),
+        integer("kv.guard.every", 16, 1, max_tokens, "steps", "how often kv.guard.error is looked at"),
 
         plugin_name("transfer.plugin", "memcpy",
                     "mover of bytes between tiers: a plugin's id or the path of its library"),

@@ -142,6 +142,9 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     store_ = std::make_unique<KvStore>(*device_, *transfers_, layout, options, strategy_->sidecars());
     runner_ = std::make_unique<StepRunner>(*device_, *program_, *store_, *transfers_, *strategy_, shape,
                                            pipeline.boolean("device.exact_f32"));
+    if (const double error = pipeline.real("kv.guard.error"); error > 0 && selects()) {
+        runner_->recall_meter().guard(error, static_cast<uint64_t>(pipeline.integer("kv.guard.every")));
+    }
 }
 
 Engine::~Engine() {
@@ -259,6 +262,7 @@ void Engine::finish(Running& running, FinishReason reason) {
     if (running.cache == nullptr) return;
     strategy_->close_sequence(running.state);
     store_->close(running.cache);
+    runner_->recall_meter().close(running.id);
     running.cache = nullptr;
 }
 

@@ -118,7 +118,9 @@ uint64_t Engine::add_fork(uint64_t id, Running made, std::span<const int32_t> mo
     try {
         made.state = strategy_->fork_sequence(parent.state, last_id_ + 1);
         try {
-            return add(std::move(made));
+            const uint64_t forked = add(std::move(made));
+            runner_->recall_meter().fork(id, forked);
+            return forked;
         } catch (...) {
             strategy_->close_sequence(made.state);
             throw;
@@ -151,6 +153,7 @@ void Engine::rewind(uint64_t id, int64_t n_tokens) {
         }
         strategy_->rewind_sequence(running.state, n_rows);
         store_->rewind(cache, n_rows);
+        runner_->recall_meter().rewind(id, n_tokens);
         text.n_computed = n_tokens;
     }
     text.tokens.resize(static_cast<size_t>(n_tokens));

@@ -2,118 +2,157 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
-
-#include "model/tensor_type.h"
 
 namespace kvplane {
 
 namespace {
 
-// Which of n rows each KV head selected, [kv_head][n].
-std::vector<uint8_t> selected_rows(KvStore& store, std::span<const kvp_segment> segments, size_t n) {
+// The tokens that each KV head saw.
+std::vector<std::vector<int32_t>> visible_tokens(KvStore& store, const CachedPart& part, const ShadowLayer& shadow) {
     const uint32_t kv_heads = store.layout().kv_heads;
-    std::vector<uint8_t> selected(kv_heads * n, 0);
-    const auto mark = [&](uint32_t head, int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < std::min(end, static_cast<int64_t>(n)); ++row) {
-            selected[head * n + static_cast<size_t>(row)] = 1;
-        }
+    const int64_t n_rows = part.abi.n_cached + part.abi.n_rows;
+    std::vector<std::vector<int32_t>> visible(kv_heads);
+    const auto see = [&](uint32_t head, int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < std::min(end, n_rows); ++row) visible[head].push_back(shadow.token(head, row));
     };
-    for (const kvp_segment& segment : segments) {
+    for (const kvp_segment& segment : part.segments) {
         if (segment.form == KVP_SEGMENT_VIRTUAL) continue;
         if (segment.form == KVP_SEGMENT_RANGE) {
-            for (uint32_t head = 0; head < kv_heads; ++head) mark(head, segment.begin, segment.end);
+            for (uint32_t head = 0; head < kv_heads; ++head) see(head, segment.begin, segment.end);
             continue;
         }
         const int64_t unit = segment.form == KVP_SEGMENT_PAGE_LIST ? segment.page_tokens : 1;
+        const int64_t last = segment.end > 0 ? segment.end : n_rows;
         const KvStore::Lists lists = store.lists(segment);
         for (uint32_t head = 0; head < kv_heads; ++head) {
             for (int32_t i = 0; i < lists.counts[head]; ++i) {
                 const int64_t entry = lists.index[head * lists.stride + static_cast<uint64_t>(i)];
-                mark(head, entry * unit, (entry + 1) * unit);
+                see(head, std::max(segment.begin, entry * unit), std::min(last, (entry + 1) * unit));
             }
         }
     }
-    return selected;
+    for (std::vector<int32_t>& tokens : visible) std::sort(tokens.begin(), tokens.end());
+    return visible;
 }
 
-// K of one cached row (ops.h).
-void read_key(uint32_t type, const std::byte* row, size_t d, float* key) {
-    if (type == KVP_TYPE_F32) {
-        std::memcpy(key, row, d * sizeof(float));
-        return;
-    }
-    const auto half_at = [row](size_t offset) {
-        uint16_t half;
-        std::memcpy(&half, row + offset, sizeof half);
-        return half_to_float(half);
-    };
-    if (type == KVP_TYPE_F16) {
-        for (size_t i = 0; i < d; ++i) key[i] = half_at(2 * i);
-        return;
-    }
-    const float scale = half_at(2 * d);
-    for (size_t i = 0; i < d; ++i) key[i] = scale * static_cast<float>(static_cast<int8_t>(row[i]));
+double dot(const float* a, const float* b, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += double{a[i]} * double{b[i]};
+    return sum;
 }
 
-// K of cached rows [0, n), [kv_head][n][head_size].
-std::vector<float> all_keys(KvStore& store, const CachedPart& part, uint32_t layer, size_t n) {
-    const PageLayout& layout = store.layout();
-    const size_t d = layout.head_size;
-    std::vector<float> keys(layout.kv_heads * n * d);
-    store.walk(*part.cache, layer, 0, static_cast<int64_t>(n), [&](const kvp_rows& rows, int64_t begin, int64_t end) {
-        const auto* groups = reinterpret_cast<const kvp_address*>(rows.groups);
-        for (uint32_t head = 0; head < layout.kv_heads; ++head) {
-            for (auto row = static_cast<uint64_t>(begin); row < static_cast<uint64_t>(end); ++row) {
-                const kvp_address group = groups[head * rows.groups_stride + row / layout.group_tokens];
-                const kvp_address at = group + row % layout.group_tokens * layout.shown_row_bytes();
-                float* target = &keys[(head * n + row) * d];
-                read_key(layout.type, reinterpret_cast<const std::byte*>(at), d, target);
-            }
-        }
+// Of the N greatest weights, the share that is among the N visible.
+double recall_of(std::span<const float> weights, const std::vector<int32_t>& visible, std::vector<uint32_t>& order) {
+    order.resize(weights.size());
+    std::iota(order.begin(), order.end(), 0u);
+    const auto greatest = order.begin() + static_cast<std::ptrdiff_t>(visible.size());
+    std::nth_element(order.begin(), greatest - 1, order.end(),
+                     [&](uint32_t a, uint32_t b) { return weights[a] > weights[b]; });
+    const auto hits = std::count_if(order.begin(), greatest, [&](uint32_t token) {
+        return std::binary_search(visible.begin(), visible.end(), static_cast<int32_t>(token));
     });
-    return keys;
+    return static_cast<double>(hits) / static_cast<double>(visible.size());
 }
 
 }  // namespace
 
-void RecallMeter::measure(KvStore& store, const CachedPart& part, uint32_t layer, std::span<const float> query,
-                          float scale) {
-    const PageLayout& layout = store.layout();
-    const size_t d = layout.head_size;
-    const auto n = static_cast<size_t>(part.abi.n_cached + part.abi.n_rows);
-    const std::vector<uint8_t> selected = selected_rows(store, part.segments, n);
-    const std::vector<float> keys = all_keys(store, part, layer, n);
-    const size_t heads = query.size() / d;
-    const size_t group = heads / layout.kv_heads;
-    std::vector<double> weights(n);
-    std::vector<uint32_t> order(n);
+RecallMeter::RecallMeter(uint32_t first_layer, uint32_t n_layers, uint32_t kv_heads, uint32_t head_size)
+    : first_layer_(first_layer < n_layers ? first_layer : 0),
+      n_layers_(n_layers),
+      kv_heads_(kv_heads),
+      head_size_(head_size),
+      width_(size_t{kv_heads} * head_size) {}
+
+void RecallMeter::set_every(uint64_t every, uint32_t most_layers) {
+    every_ = every;
+    sampled_.clear();
+    const uint32_t n = n_layers_ - first_layer_;
+    const uint32_t wanted = every == 0 ? 0 : std::min(n, most_layers);
+    for (uint32_t i = 0; i < wanted; ++i) sampled_.insert(first_layer_ + (2 * i + 1) * n / (2 * wanted));
+    layers_.insert(sampled_.begin(), sampled_.end());
+}
+
+void RecallMeter::guard(double error, uint64_t every) {
+    guard_error_ = error;
+    guard_every_ = every;
+    for (uint32_t layer = first_layer_; layer < n_layers_; ++layer) layers_.insert(layer);
+}
+
+bool RecallMeter::is_due(uint64_t step, uint32_t layer) const {
+    if (!layers_.contains(layer)) return false;
+    const bool sampled = every_ > 0 && step % every_ == 0 && sampled_.contains(layer);
+    return sampled || (guard_every_ > 0 && step % guard_every_ == 0);
+}
+
+void RecallMeter::add_rows(const CachedPart& part, uint32_t layer, std::span<const float> keys,
+                           std::span<const float> values) {
+    shadow_.add(part.abi.id, layer, part.abi.position, part.abi.n_cached, keys, values, width_);
+}
+
+void RecallMeter::measure(uint64_t step, KvStore& store, const CachedPart& part, uint32_t layer,
+                          std::span<const float> query, std::span<const float> output, float scale) {
+    const auto n = static_cast<size_t>(part.abi.position + 1);
+    const ShadowLayer* shadow = shadow_.find(part.abi.id, layer);
+    if (shadow == nullptr || shadow->keys.size() != n * width_) return;
+    const size_t d = head_size_, heads = query.size() / d, group = heads / kv_heads_;
+    RecallSample sample{step, part.abi.id, layer, part.abi.position, visible_tokens(store, part, *shadow), {}, 0};
+    sample.weights.resize(heads * n);
+    const bool counts = every_ > 0 && step % every_ == 0 && sampled_.contains(layer);
+    std::vector<uint32_t> order;
+    std::vector<double> dense(d);
+    double all_difference = 0, all_dense = 0;
     for (size_t head = 0; head < heads; ++head) {
-        const size_t kv_head = head / group;
+        const size_t at = head / group * d;  // of the KV head in a token's row
+        const std::span<float> weights = std::span(sample.weights).subspan(head * n, n);
         double most = -INFINITY, sum = 0;
-        for (size_t row = 0; row < n; ++row) {
-            const float* key = &keys[(kv_head * n + row) * d];
-            double dot = 0;
-            for (size_t i = 0; i < d; ++i) dot += double{query[head * d + i]} * double{key[i]};
-            weights[row] = dot * scale;
-            most = std::max(most, weights[row]);
+        for (size_t token = 0; token < n; ++token) {
+            const double score = dot(&query[head * d], &shadow->keys[token * width_ + at], d) * scale;
+            weights[token] = static_cast<float>(score);
+            most = std::max(most, score);
         }
-        for (double& weight : weights) sum += weight = std::exp(weight - most);
-        const uint8_t* chosen = &selected[kv_head * n];
-        const auto count = std::count(chosen, chosen + n, uint8_t{1});
-        if (count == 0) continue;
-        std::iota(order.begin(), order.end(), 0u);
-        std::nth_element(order.begin(), order.begin() + (count - 1), order.end(),
-                         [&](uint32_t a, uint32_t b) { return weights[a] > weights[b]; });
-        const auto hits =
-            std::count_if(order.begin(), order.begin() + count, [&](uint32_t row) { return chosen[row]; });
-        double kept = 0;
-        for (size_t row = 0; row < n; ++row) kept += chosen[row] ? weights[row] / sum : 0;
-        recall_ += static_cast<double>(hits) / static_cast<double>(count);
-        mass_ += kept;
-        ++samples_;
+        for (float& weight : weights) sum += weight = static_cast<float>(std::exp(weight - most));
+        std::fill(dense.begin(), dense.end(), 0.0);
+        for (size_t token = 0; token < n; ++token) {
+            weights[token] = static_cast<float>(weights[token] / sum);
+            for (size_t i = 0; i < d; ++i)
+                dense[i] += double{weights[token]} * double{shadow->values[token * width_ + at + i]};
+        }
+        double difference = 0, size = 0;
+        for (size_t i = 0; i < d; ++i) {
+            difference += std::pow(output[head * d + i] - dense[i], 2);
+            size += dense[i] * dense[i];
+        }
+        all_difference += difference;
+        all_dense += size;
+        const std::vector<int32_t>& visible = sample.visible[head / group];
+        if (!counts || visible.empty()) continue;
+        double mass = 0;
+        for (int32_t token : visible) mass += double{weights[static_cast<size_t>(token)]};
+        sums_.recall += recall_of(weights, visible, order);
+        sums_.mass += mass;
+        sums_.error += size > 0 ? std::sqrt(difference / size) : 0;
+        ++sums_.samples;
     }
+    sample.error = all_dense > 0 ? std::sqrt(all_difference / all_dense) : 0;
+    if (guard_every_ > 0 && step % guard_every_ == 0) {
+        ++guard_checks_;
+        const bool passed = sample.error > guard_error_ && dense_.insert({part.abi.id, layer}).second;
+        guard_turned_dense_ += passed ? 1 : 0;
+    }
+    if (on_sample && counts) on_sample(sample);
+}
+
+void RecallMeter::fork(uint64_t from, uint64_t to) {
+    shadow_.fork(from, to);
+    for (uint32_t layer = 0; layer < n_layers_; ++layer) {
+        if (is_dense(from, layer)) dense_.insert({to, layer});
+    }
+}
+
+void RecallMeter::close(uint64_t sequence) {
+    shadow_.close(sequence);
+    std::erase_if(dense_, [&](const auto& one) { return one.first == sequence; });
 }
 
 }  // namespace kvplane

@@ -15,9 +15,14 @@ struct Statistics {
     double decode_seconds = 0;
     uint64_t timed_decode_tokens = 0;  // of decode steps
 
-    // Over decoding rows and the layers that select: rows attended to one by one, and past rows.
+    // Over decoding rows and the layers that select: rows attended to one by one, and rows of the text before,
+    // those that a pool let go included.
     double rows_read = 0;
     double rows_past = 0;
+    // Over decode steps, all layers: bytes of rows and virtual rows that attention read; bytes that the strategy's own
+    // ops went through to choose them.
+    double attended_bytes = 0;
+    double index_bytes = 0;
     // Over decode steps: bytes that moved between tiers, and the KV's bytes.
     double bytes_moved = 0;
     double kv_bytes = 0;
@@ -27,6 +32,11 @@ struct Statistics {
     uint64_t peak_rows = 0;
 
     double share_read() const { return rows_past > 0 ? rows_read / rows_past : 0; }
+    // What a token of a decode step reads of the KV and of the strategy's data beside it.
+    double read_bytes_per_token() const {
+        const auto tokens = static_cast<double>(timed_decode_tokens);
+        return tokens > 0 ? (attended_bytes + index_bytes) / tokens : 0;
+    }
     double share_moved() const { return kv_bytes > 0 ? bytes_moved / kv_bytes : 0; }
     double prefill_rate() const {
         return prefill_seconds > 0 ? static_cast<double>(prefill_tokens) / prefill_seconds : 0;

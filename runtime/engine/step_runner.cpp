@@ -22,8 +22,12 @@ StepRunner::StepRunner(Device& device, Program& program, KvStore& store, Transfe
       exact_f32_(exact_f32),
       scratch_(device),
       kv_write_(device.prepare("kvp.kv_write/1", nullptr, {}, program.max_rows())),
-      attention_(device.prepare("kvp.attention/1", nullptr, {}, program.max_rows())) {
+      attention_(device.prepare("kvp.attention/1", nullptr, {}, program.max_rows())),
+      recall_meter_(strategy.dense_layers(), shape.layers, shape.kv_heads, shape.head_size) {
     strategy_.attach(store_, scratch_);
+    store_.on_rows_moved = [this](const SequenceCache& cache, uint32_t layer, int64_t n_rows, const auto& from) {
+        recall_meter_.rows_moved(cache.id, layer, n_rows, from);
+    };
     const auto row_bytes = [&](ValueId id) {
         return static_cast<uint64_t>(program.max_rows() * program.graph().values[id].width) * sizeof(float);
     };
@@ -98,6 +102,7 @@ void StepRunner::make_room_in_pools() {
                 std::vector<int32_t> victims = strategy_.evict(i, layer, end);
                 store_.replace_rows(cache, layer, static_cast<uint32_t>(end / page_tokens), victims);
                 strategy_.rows_replaced(i, layer, end, victims);
+                tell_meter_of_replaced(cache, layer, end, victims);
             }
             store_.rows_were_replaced(cache);
             parts_[i].abi.n_cached = cache.n_cached;
@@ -106,6 +111,23 @@ void StepRunner::make_room_in_pools() {
         statistics_.peak_rows =
             std::max<uint64_t>(statistics_.peak_rows, static_cast<uint64_t>(cache.n_cached + parts_[i].abi.n_rows));
     }
+}
+
+void StepRunner::tell_meter_of_replaced(const SequenceCache& cache, uint32_t layer, int64_t end,
+                                        std::span<const int32_t> victims) {
+    if (!recall_meter_.wants(layer)) return;
+    const int64_t page_tokens = store_.layout().page_tokens, n_rows = cache.n_rows(layer);
+    std::vector<std::vector<int32_t>> from(store_.layout().kv_heads);
+    for (size_t head = 0; head < from.size(); ++head) {
+        for (int64_t row = 0; row < n_rows; ++row) {
+            if (row < end || row >= end + page_tokens) from[head].push_back(static_cast<int32_t>(row));
+        }
+        for (int64_t i = 0; i < page_tokens; ++i) {
+            const int32_t victim = victims[head * static_cast<size_t>(page_tokens) + static_cast<size_t>(i)];
+            from[head][static_cast<size_t>(victim)] = static_cast<int32_t>(end + i);
+        }
+    }
+    recall_meter_.rows_moved(cache.id, layer, n_rows, from);
 }
 
 kvp_kv_evidence StepRunner::evidence() const {
@@ -144,9 +166,12 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         strategy_.layer_begin(layer, seen);
         project(layer);
         if (observe_) show_to_observer(layer);
+        if (recall_meter_.wants(layer)) show_to_meter(layer);
         strategy_.on_write(layer, seen);
         strategy_.attn_plan(layer, seen);
+        read_guarded_in_full(layer);
         attend(layer);
+        if (recall_meter_.is_due(number_, layer)) measure_recall(layer);
         strategy_.attn_done(layer, seen);
         program_.run(layer, Program::Stage::output, n_rows_);
         strategy_.ffn_begin(layer, seen);
@@ -155,7 +180,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         for (CachedPart& part : parts_) store_.end_layer(*part.cache, layer, part.abi.n_rows);
     }
     make_logits(rows, on_logits);
-    count_selections();
+    const double attended_bytes = count_selections();
     strategy_.step_end();
 
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -176,6 +201,8 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
         store_.commit(*parts_[i].cache, part.n_rows);
         step.parts[i].text->n_computed += part.n_rows;
     }
+    if (!prefill) statistics_.attended_bytes += attended_bytes;
+    if (!prefill) statistics_.index_bytes += strategy_.index_bytes();
     if (!prefill) statistics_.bytes_moved += static_cast<double>(transfers_.bytes() - moved_before - meter_bytes_);
     statistics_.transfer_wait_seconds = static_cast<double>(transfers_.wait_ns()) * 1e-9;
     store_.verify();
@@ -243,7 +270,6 @@ void StepRunner::attend(uint32_t layer) {
         if (part.abi.phase == KVP_PHASE_DECODE) {
             selections_.push_back({i, layer, part.abi.n_cached, selected_segments_.size(), part.segments.size()});
             selected_segments_.insert(selected_segments_.end(), part.segments.begin(), part.segments.end());
-            if (recall_meter_.is_due(number_)) measure_recall(part, layer);
         }
         const auto item = [&](std::span<const kvp_segment* const> read, bool merge) {
             items.rows = store_.rows(*part.cache, layer);
@@ -275,22 +301,63 @@ void StepRunner::attend(uint32_t layer) {
     if (!attention_pointers_.empty()) attend_items(attention_pointers_);
 }
 
-void StepRunner::measure_recall(const CachedPart& part, uint32_t layer) {
-    const bool selects = strategy_.dense_layers() < n_layers_;
-    if (!device_.reads_host_memory() || (selects && layer < strategy_.dense_layers())) return;
-    // What the meter moves and how long it takes is not the run's.
-    const auto start = std::chrono::steady_clock::now();
-    const uint64_t moved_before = transfers_.bytes();
-    std::vector<float> query(static_cast<size_t>(query_.columns()));
-    const Tensor row = query_.rows(part.abi.row_begin, 1);
-    device_.download(query.data(), row.address(), query.size() * sizeof(float));
-    recall_meter_.measure(store_, part, layer, query, scale_);
-    meter_bytes_ += transfers_.bytes() - moved_before;
-    meter_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+// What the meter moves and how long it takes is not the run's.
+class StepRunner::MeterTime {
+public:
+    explicit MeterTime(StepRunner& runner) : runner_(runner), moved_before_(runner.transfers_.bytes()) {}
+    ~MeterTime() {
+        runner_.meter_bytes_ += runner_.transfers_.bytes() - moved_before_;
+        runner_.meter_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    }
+    MeterTime(const MeterTime&) = delete;
+    MeterTime& operator=(const MeterTime&) = delete;
+
+private:
+    StepRunner& runner_;
+    uint64_t moved_before_;
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::vector<float> StepRunner::host_rows(const Tensor& tensor, int64_t first, int64_t n) {
+    std::vector<float> values(static_cast<size_t>(n * tensor.columns()));
+    device_.download(values.data(), tensor.rows(first, n).address(), values.size() * sizeof(float));
+    return values;
 }
 
-void StepRunner::count_selections() {
-    const uint32_t kv_heads = store_.layout().kv_heads;
+void StepRunner::show_to_meter(uint32_t layer) {
+    const MeterTime time(*this);
+    for (const CachedPart& part : parts_) {
+        const std::vector<float> keys = host_rows(key_, part.abi.row_begin, part.abi.n_rows);
+        recall_meter_.add_rows(part, layer, keys, host_rows(value_, part.abi.row_begin, part.abi.n_rows));
+    }
+}
+
+void StepRunner::measure_recall(uint32_t layer) {
+    const MeterTime time(*this);
+    for (const CachedPart& part : parts_) {
+        if (part.abi.phase != KVP_PHASE_DECODE) continue;
+        const std::vector<float> query = host_rows(query_, part.abi.row_begin, 1);
+        recall_meter_.measure(number_, store_, part, layer, query, host_rows(attended_, part.abi.row_begin, 1), scale_);
+    }
+}
+
+// Where the guard says so, a decoding sequence reads all rows that its cache has.
+void StepRunner::read_guarded_in_full(uint32_t layer) {
+    for (CachedPart& part : parts_) {
+        if (part.abi.phase != KVP_PHASE_DECODE || !recall_meter_.is_dense(part.abi.id, layer)) continue;
+        kvp_segment all{};
+        all.head.struct_size = sizeof(all);
+        all.form = KVP_SEGMENT_RANGE;
+        all.flags = KVP_SEGMENT_CAUSAL;
+        all.end = part.abi.n_cached + part.abi.n_rows;
+        part.segments.assign(1, all);
+    }
+}
+
+double StepRunner::count_selections() {
+    const PageLayout& layout = store_.layout();
+    const uint32_t kv_heads = layout.kv_heads;
+    double attended_bytes = 0;
     const bool selects = strategy_.dense_layers() < n_layers_;
     for (const Selection& selection : selections_) {
         const CachedPart& part = parts_[selection.part];
@@ -300,7 +367,10 @@ void StepRunner::count_selections() {
              std::span(selected_segments_).subspan(selection.first_segment, selection.n_segments)) {
             if (segment.form == KVP_SEGMENT_RANGE) {
                 rows += static_cast<double>(std::min(segment.end, selection.n_cached) - segment.begin);
-            } else if (segment.form != KVP_SEGMENT_VIRTUAL) {
+            } else if (segment.form == KVP_SEGMENT_VIRTUAL) {
+                const double value_bytes = segment.virtual_type == KVP_TYPE_F16 ? 2 : 4;
+                attended_bytes += segment.virtual_count * 2.0 * layout.head_size * value_bytes * kv_heads;
+            } else {
                 const KvStore::Lists lists = store_.lists(segment);
                 double sum = 0;
                 for (int32_t count : lists.counts) sum += count;
@@ -310,10 +380,12 @@ void StepRunner::count_selections() {
                 }
             }
         }
+        attended_bytes += rows * kv_heads * static_cast<double>(layout.row_bytes());
         if (!counts_here) continue;
         statistics_.rows_read += rows;
         statistics_.rows_past += static_cast<double>(part.abi.position);
     }
+    return attended_bytes;
 }
 
 void StepRunner::make_logits(std::span<const int64_t> rows,

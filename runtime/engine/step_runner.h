@@ -63,8 +63,14 @@ private:
     void show_to_observer(uint32_t layer);
     void attend(uint32_t layer);
     void attend_items(std::span<const kvp_attention_item* const> items);
-    void count_selections();
-    void measure_recall(const CachedPart& part, uint32_t layer);
+    double count_selections();  // the bytes that decoding parts attended to
+    class MeterTime;
+    std::vector<float> host_rows(const Tensor& tensor, int64_t first, int64_t n);
+    void show_to_meter(uint32_t layer);
+    void measure_recall(uint32_t layer);
+    void read_guarded_in_full(uint32_t layer);
+    void tell_meter_of_replaced(const SequenceCache& cache, uint32_t layer, int64_t end,
+                                std::span<const int32_t> victims);
     void make_logits(std::span<const int64_t> rows,
                      const std::function<void(int64_t row, std::span<float> logits)>& on_logits);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/index_traffic.h"
 
 namespace kvplane {
 
@@ -50,15 +51,25 @@ struct StrategyServices {
         return device.table()->op_support(device.object(), request, answer);
     }
     static kvp_status op_prepare(kvp_kv_core_object* object, const kvp_op_request* request, kvp_plan** plan) {
-        Device& device = self(object).device_;
-        return device.table()->op_prepare(device.object(), request, plan);
+        Strategy& strategy = self(object);
+        return guarded(strategy, [&] {
+            Device& device = strategy.device_;
+            const kvp_status status = device.table()->op_prepare(device.object(), request, plan);
+            if (status == KVP_OK) strategy.ops_[*plan] = std::string(request->op.data, request->op.n_bytes);
+            return status;
+        });
     }
     static void op_release(kvp_kv_core_object* object, kvp_plan* plan) {
+        self(object).ops_.erase(plan);
         self(object).device_.table()->op_release(plan);
     }
     static kvp_status op_enqueue(kvp_kv_call* call, const kvp_plan* plan, const kvp_tensor* const* operands,
                                  uint32_t n_operands, const void* arguments) {
-        Device& device = self(call).device_;
+        Strategy& strategy = self(call);
+        Device& device = strategy.device_;
+        if (const auto op = strategy.ops_.find(plan); op != strategy.ops_.end()) {
+            strategy.index_bytes_ += kvplane::index_bytes(op->second, arguments, device.reads_host_memory());
+        }
         return device.table()->op_enqueue(device.queue(), plan, operands, n_operands, arguments);
     }
     static kvp_status constant(kvp_kv_core_object* object, const void* data, uint64_t n_bytes, kvp_address* address) {
@@ -315,6 +326,7 @@ void Strategy::call(Hook hook, const char* name, uint32_t layer, const kvp_kv_ev
 void Strategy::step_begin(std::vector<CachedPart>& parts, uint64_t number) {
     parts_ = &parts;
     step_number_ = number;
+    index_bytes_ = 0;
     part_pointers_.clear();
     for (const CachedPart& part : parts) part_pointers_.push_back(&part.abi);
     const Dropping anywhere(*this, std::nullopt);

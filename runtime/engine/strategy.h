@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -70,6 +71,8 @@ public:
     // The selection of a layer, on the host.
     void selected(const CachedPart& part, uint32_t layer, const KvStore::Lists& lists);
     bool wants_selected() const { return table_->selected != nullptr; }
+    // Of the strategy's own data, what its ops went through since step_begin (index_traffic.h).
+    double index_bytes() const { return index_bytes_; }
 
     bool can_calibrate() const { return table_->calibrate != nullptr && table_->aux_save != nullptr; }
     void calibrate(uint32_t layer, const float* query, const float* key, int64_t n_rows);
@@ -111,6 +114,8 @@ private:
 
     std::vector<CachedPart>* parts_ = nullptr;  // of the step at hand
     std::vector<const kvp_kv_sequence*> part_pointers_;
+    std::unordered_map<const kvp_plan*, std::string> ops_;  // what each of its plans computes
+    double index_bytes_ = 0;
     uint64_t step_number_ = 0;
     bool planning_ = false;  // inside attn_plan
     bool dropping_ = false;  // inside a hook in which rows may leave: of at_layer_, or of any

@@ -96,6 +96,10 @@ public:
     void keep_rows(SequenceCache& sequence, uint32_t layer, int64_t n_rows, const Kept& kept);
     // The same for n_pages whole pages of every KV head; PAGE sidecars move too.
     void drop_pages(SequenceCache& sequence, uint32_t layer, int64_t n_rows, uint32_t first, uint32_t n_pages);
+    // Told of both, [kv_head][row]: which of the n_rows rows becomes that row.
+    std::function<void(const SequenceCache& sequence, uint32_t layer, int64_t n_rows,
+                       const std::vector<std::vector<int32_t>>& from)>
+        on_rows_moved;
 
     kvp_rows rows(SequenceCache& sequence, uint32_t layer);
 

@@ -58,6 +58,7 @@ void KvStore::keep_rows(SequenceCache& sequence, uint32_t layer, int64_t n_rows,
     Moves moves{0, 0, 0, sources(kept, n_rows), {}};
     moves.n_rows = static_cast<int64_t>(moves.from.front().size());
     if (moves.n_rows == n_rows) return;
+    if (on_rows_moved) on_rows_moved(sequence, layer, n_rows, moves.from);
     int64_t unmoved = moves.n_rows;  // rows that stay where they are
     for (const auto& from : moves.from) {
         int64_t row = 0;
@@ -82,6 +83,14 @@ void KvStore::drop_pages(SequenceCache& sequence, uint32_t layer, int64_t n_rows
     }
     if (n_pages == 0) return;
     expect_rows_of_their_own();
+    if (on_rows_moved) {
+        std::vector<int32_t> from;
+        for (int64_t row = 0; row < n_rows; ++row) {
+            const int64_t page = row / page_tokens;
+            if (page < first || page >= int64_t{first} + n_pages) from.push_back(static_cast<int32_t>(row));
+        }
+        on_rows_moved(sequence, layer, n_rows, std::vector<std::vector<int32_t>>(layout_.kv_heads, from));
+    }
     let_go_of_layer(sequence.layers[layer]);
     for (uint32_t i = 0; i < n_pages; ++i) remove_page(sequence, layer, first);
     clear_sidecars(sequence, layer, n_rows - n_pages * page_tokens, n_rows);

@@ -27,6 +27,13 @@ std::string amount(double value, std::string_view unit) {
     return number(step == 0 || value >= 100.0 ? "%.0f " : "%.1f ", value) + names[step];
 }
 
+// Two places are enough for a guess.
+std::string time_text(double seconds) {
+    if (seconds < 60.0) return number("%.0f s", seconds);
+    if (seconds < 3600.0) return number("%.0f min", seconds / 60.0);
+    return number("%.1f h", seconds / 3600.0);
+}
+
 }  // namespace
 
 std::string progress_text(std::string_view label, uint64_t done, uint64_t total, double seconds,
@@ -38,6 +45,9 @@ std::string progress_text(std::string_view label, uint64_t done, uint64_t total,
         text += "  " + amount(static_cast<double>(done), unit);
     }
     if (seconds > 0.0) text += "  " + amount(static_cast<double>(done) / seconds, unit) + "/s";
+    if (seconds > 0.0 && done > 0 && done < total) {
+        text += "  " + time_text(seconds * static_cast<double>(total - done) / static_cast<double>(done)) + " left";
+    }
     return text;
 }
 

@@ -1,4 +1,4 @@
-// One line that says how far a long piece of work is: "load model  42 %  310 MiB/s". It shows on a terminal alone,
+// One line that says how far a long piece of work is: "load model  42 %  310 MiB/s  3 s left". It shows on a terminal alone,
 // after a second, and leaves nothing behind.
 #pragma once
 

@@ -29,6 +29,7 @@ struct RunOptions {
     int64_t max_tokens = 128;
     double temperature = -1;
     int64_t seed = -1;
+    int64_t recall_every = 0;
 };
 
 std::vector<int32_t> read_ids(const std::string& path) {
@@ -111,6 +112,7 @@ int run(RunOptions options) {
     if (options.seed >= 0) options.model.pipeline.overrides.push_back("sample.seed=" + std::to_string(options.seed));
     const Prompt prompt = read_prompt(options);
     Session session = open_session(options.model, 1);
+    session.engine->recall_meter().set_every(static_cast<uint64_t>(options.recall_every));
     std::optional<Progress> progress;
     session.engine->on_prefill = [&](int64_t done, int64_t total) {
         if (!progress) progress.emplace("prefill", static_cast<uint64_t>(total), "tokens");
@@ -152,6 +154,12 @@ void add_run(CLI::App& app, Action& action) {
     command->add_option("-n,--max-tokens", options->max_tokens, "most new tokens")->check(CLI::Range(1, 1 << 30));
     command->add_option("--temperature", options->temperature, "stands for sample.temperature")
         ->check(CLI::Range(0.0, 5.0));
+    command
+        ->add_option(
+            "--recall-every", options->recall_every,
+            "compare with dense attention at every Nth decode step (recall, attention mass kept, output error); "
+            "0: never")
+        ->check(CLI::Range(0, 1 << 24));
     command->add_option("--seed", options->seed, "stands for sample.seed")->check(CLI::NonNegativeNumber);
     command->add_flag("--ignore-end", options->ignore_end, "go on after the model ends its answer");
     command->add_flag("--json", options->json, "one JSON object on standard output");

@@ -17,6 +17,9 @@ struct ModelOptions {
 // with_pipeline: -p as well; a command that takes several pipelines declares its own.
 void add_model_options(CLI::App& command, ModelOptions& options, bool with_pipeline = true);
 
+// What -m and -t stand for, as KEY=VALUE.
+std::vector<std::string> implied_overrides(const ModelOptions& options);
+
 // `max_sequences`: how many will run at once; the pipeline's value is the bound, and memory is planned for this many.
 Session open_session(const ModelOptions& options, const EngineLimits& limits);
 inline Session open_session(const ModelOptions& options, int64_t max_sequences, int64_t context = 0) {

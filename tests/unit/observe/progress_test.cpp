@@ -24,9 +24,11 @@ struct FakeDisplay {
 }  // namespace
 
 TEST(Progress, writes_percent_and_rate) {
-    EXPECT_EQ(progress_text("prefill", 512, 2048, 2.0, "tokens"), "prefill   25 %  256 tokens/s");
+    EXPECT_EQ(progress_text("prefill", 512, 2048, 2.0, "tokens"), "prefill   25 %  256 tokens/s  6 s left");
     EXPECT_EQ(progress_text("load", 96ull << 20, 96ull << 20, 4.0, "B"), "load  100 %  24.0 MiB/s");
-    EXPECT_EQ(progress_text("decode", 3, 12, 2.0, "tokens"), "decode   25 %  1.5 tokens/s");
+    EXPECT_EQ(progress_text("decode", 3, 12, 2.0, "tokens"), "decode   25 %  1.5 tokens/s  6 s left");
+    EXPECT_EQ(progress_text("eval", 1, 4, 200.0, "tokens"), "eval   25 %  0.0 tokens/s  10 min left");
+    EXPECT_EQ(progress_text("eval", 1, 10, 1000.0, "tokens"), "eval   10 %  0.0 tokens/s  2.5 h left");
 }
 
 TEST(Progress, writes_the_amount_when_the_total_is_unknown) {
@@ -55,7 +57,7 @@ TEST(Progress, draws_after_a_second_ten_times_a_second_at_most_and_cleans_up) {
         progress.update(700);
     }
     ASSERT_EQ(fake.lines.size(), 3u);
-    EXPECT_EQ(fake.lines[0], "load   50 %  250 tokens/s");
+    EXPECT_EQ(fake.lines[0], "load   50 %  250 tokens/s  2 s left");
     EXPECT_EQ(fake.lines[1].substr(0, 12), "load   70 % ");
     EXPECT_EQ(fake.lines[2], "");
 }
