@@ -29,6 +29,8 @@ struct RowLayout {
         return in_groups() ? (head_size + kGroupColumns - 1) / kGroupColumns * 4 : 0;
     }
     int64_t bytes() const { return 2 * (half_bytes() + scale_bytes()); }
+    // Codes of 64 columns.
+    int64_t group_bytes() const { return type == RowType::I4Groups ? kGroupColumns / 2 : kGroupColumns; }
     bool in_groups() const { return type == RowType::I8Groups || type == RowType::I4Groups; }
     // Attention multiplies these as they are; the others it widens to f32 first, a block at a time.
     bool is_multiplied() const { return type == RowType::F32 || type == RowType::F16 || type == RowType::I8; }

@@ -195,6 +195,12 @@ struct Kernels {
                             float* out, int64_t out_stride);
     void (*accumulate_int8_rows)(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
                                  int64_t width, float* out, int64_t out_stride);
+    // The same over 64 columns, or the last ones, of rows in groups: `rows` are where their codes and scales are, query_sums
+    // the sums of the queries over these columns. Scores are set or added to, up to the next multiple of 16 rows.
+    void (*score_group_rows)(RowType type, const QuantisedQueries& queries, const float* query_sums, int64_t n_queries,
+                             const Rows& rows, int64_t width, bool accumulate, float* out, int64_t out_stride);
+    void (*accumulate_group_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
+                                  const Rows& rows, int64_t width, float* out, int64_t out_stride);
     // out[rows.n][width] = rows in f32; width is a multiple of 16.
     void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
     // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;

@@ -1,6 +1,7 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/group_attention-inl.h"
 #include "kernels/groups-inl.h"
 #include "kernels/int8_attention-inl.h"
 #include "kernels/k_panels-inl.h"
@@ -29,6 +30,8 @@ constexpr Kernels kTable = {
     quantise_queries,
     score_int8_rows,
     accumulate_int8_rows,
+    score_group_rows,
+    accumulate_group_rows,
     widen_rows,
     softmax_rows,
     kPrefillF32,
