@@ -53,6 +53,25 @@ void read_key(uint32_t type, const std::byte* row, size_t d, float* key) {
         for (size_t i = 0; i < d; ++i) key[i] = half_at(2 * i);
         return;
     }
+    if (type == KVP_TYPE_BF16) {
+        for (size_t i = 0; i < d; ++i) {
+            uint16_t upper;
+            std::memcpy(&upper, row + 2 * i, sizeof upper);
+            const uint32_t bits = uint32_t{upper} << 16;
+            std::memcpy(&key[i], &bits, sizeof bits);
+        }
+        return;
+    }
+    if (type == KVP_TYPE_I8_GROUPS || type == KVP_TYPE_I4_GROUPS) {
+        const bool four_bits = type == KVP_TYPE_I4_GROUPS;
+        for (size_t i = 0; i < d; ++i) {
+            const auto byte = std::to_integer<uint32_t>(row[four_bits ? i / 2 : i]);
+            const uint32_t code = !four_bits ? byte : i % 2 == 0 ? byte >> 4 : byte & 15;
+            const size_t scales = (four_bits ? d : 2 * d) + i / 64 * 4;
+            key[i] = static_cast<float>(code) / half_at(scales) + half_at(scales + 2);
+        }
+        return;
+    }
     const float scale = half_at(2 * d);
     for (size_t i = 0; i < d; ++i) key[i] = scale * static_cast<float>(static_cast<int8_t>(row[i]));
 }
