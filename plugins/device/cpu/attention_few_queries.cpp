@@ -16,7 +16,7 @@ struct FewQueries {
         : n(tile.n_queries()),
           d(tile.segments->rows().head_size()),
           packed(reinterpret_cast<uint8_t*>(scratch)),
-          queries(scratch + kMultipliedTypes * packed_floats(n, d)),
+          queries(scratch + kRowTypes * packed_floats(n, d)),
           scores(queries + padded_queries(n) * d),
           sums(scores + padded_queries(kFewQueries) * kBlockRows),
           visible(reinterpret_cast<int32_t*>(sums + padded_queries(n) * 16)),
@@ -24,7 +24,7 @@ struct FewQueries {
 
     static int64_t floats(int64_t n_queries, int64_t d) { return narrow_floats(n_queries, d) + WidenedRows::floats(d); }
     static int64_t narrow_floats(int64_t n_queries, int64_t d) {
-        return kMultipliedTypes * packed_floats(n_queries, d) + padded_queries(kFewQueries) * (kBlockRows + 1) +
+        return kRowTypes * packed_floats(n_queries, d) + padded_queries(kFewQueries) * (kBlockRows + 1) +
                padded_queries(n_queries) * (d + 16);
     }
     static int64_t packed_floats(int64_t n_queries, int64_t d) {
@@ -48,7 +48,7 @@ struct FewQueries {
     float* sums;       // [n][16]
     int32_t* visible;  // [queries of a head]
     WidenedRows widened;
-    bool is_packed[kMultipliedTypes] = {};
+    bool is_packed[kRowTypes] = {};
 };
 
 struct HeadBlock {
@@ -101,6 +101,7 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
         for (int64_t i = 0; i < d; ++i) few.queries[query * d + i] = q[i] * tile.scale;
     }
     const bool exact = tile.exact_f32 || tile.segments->rows().type() == RowType::F32;
+    const DecodeKernels* table = exact ? kernels.decode_exact : kernels.decode;
     clear(partial, few.n, d);
     std::fill_n(few.sums, padded_queries(few.n) * 16, 0.0f);
 
@@ -114,12 +115,12 @@ int64_t attend_few_queries(const Kernels& kernels, const Tile& tile, float* scra
         const RowBlock* following = more ? &later->rows : nullptr;
         const int64_t first = now->head * n;
         const RowType stored = block.layout.type;
-        const RowType type = block.layout.is_multiplied() ? stored : RowType::F32;
+        const bool is_multiplied = table[static_cast<size_t>(stored)].score != nullptr;
+        const RowType type = is_multiplied ? stored : RowType::F32;
+        const DecodeKernels& decode = table[static_cast<size_t>(type)];
         const auto part = [&](const Rows& rows) {
-            return type == stored ? rows : few.widened.part(kernels, stored, rows, d);
+            return is_multiplied ? rows : few.widened.part(kernels, stored, rows, d);
         };
-        const auto index = static_cast<size_t>(type);
-        const DecodeKernels& decode = exact ? kernels.decode_exact[index] : kernels.decode[index];
         count_visible(block, tile, few.visible);
         decode.score(few.packed_for(type, decode, first), n, part(block.keys(following)), d, few.scores, kBlockRows);
         if (block.biased) {

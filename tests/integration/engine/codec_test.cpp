@@ -54,6 +54,16 @@ TEST_P(Codecs, give_the_same_logits_wherever_rows_are) {
     EXPECT_EQ(test.engine->tiers().at("device").peak_bytes, 9 * page_bytes);
 }
 
+TEST_P(Codecs, are_read_by_the_recall_meter) {
+    const GoldenLogits golden(folder, "tiny-gqa-f32");
+    TestEngine test(model, settings(GetParam()));
+    test.engine->recall_meter().set_every(7);
+    test.logits(golden.ids, 60, 150);
+    // Dense attention keeps all of the mass, by keys that are numbers.
+    EXPECT_GT(test.engine->recall_meter().samples(), 0u);
+    EXPECT_NEAR(test.engine->recall_meter().kept_mass(), 1, 1e-9);
+}
+
 TEST_P(Codecs, serve_a_strategy_that_selects) {
     const GoldenLogits golden(folder, "tiny-gqa-f32");
     const std::vector<std::string> selecting = {"kv.plugin=infinigen", "kv.infinigen.recent=8",

@@ -196,7 +196,8 @@ protected:
         const auto scale = static_cast<float>(1 / std::sqrt(d));
         const Expected exact = attend(q.data() + at * d, entries, d, scale, kExact);
         // Few queries over int8 rows keep 15 bits of a query and 14 of a weight.
-        const bool int8 = s.cached->rows()->type == KVP_TYPE_I8;
+        const uint32_t type = s.cached->rows()->type;
+        const bool int8 = type == KVP_TYPE_I8 || type == KVP_TYPE_I8_GROUPS || type == KVP_TYPE_I4_GROUPS;
         const double exact_error = int8 ? 1e-3 : 3e-5;
         const auto lse_error = [&](const Expected& e) {
             return 2e-5 + std::ldexp(e.magnitude, -24) * static_cast<double>(int8 ? 1 << 10 : d + 8);

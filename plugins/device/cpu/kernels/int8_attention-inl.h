@@ -51,50 +51,53 @@ struct QuantisedQuery {
     int32_t* starts;  // [2][16]
     float* step;
 
-    HWY_INLINE QuantisedQuery(const void* packed, int64_t q, int64_t width)
-        : digits(static_cast<int8_t*>(const_cast<void*>(packed)) + q * packed_query_bytes(width)),
+    HWY_INLINE QuantisedQuery(const void* packed, int64_t width)
+        : digits(static_cast<int8_t*>(const_cast<void*>(packed))),
           starts(reinterpret_cast<int32_t*>(digits + digit_bytes(width))),
           step(reinterpret_cast<float*>(starts + 32)) {}
 };
 
+void pack_int8_query(const float* x, int64_t width, const QuantisedQuery& out) {
+    float most = 0;
+    for (int64_t i = 0; i < width; ++i) most = x[i] > most ? x[i] : -x[i] > most ? -x[i] : most;
+    const float step = most / kMostDigits;
+    *out.step = step;
+    int8_t* digits = out.digits;
+    int32_t sums[2][kVectorBlocks] = {};
+    for (int64_t begin = 0; begin < width; begin += kVectorBytes, digits += 8 * kVectorBytes) {
+        for (int64_t i = 0; i < kVectorBytes; ++i) {
+            const float scaled = begin + i < width && step > 0 ? x[begin + i] / step : 0.0f;
+            const auto value = static_cast<int32_t>(__builtin_rintf(scaled));
+            const int32_t high = (value + kDigit / 2) >> 7;
+            const int32_t low = value - high * kDigit;
+            const int64_t block = i / 16;
+            sums[0][block] += high;
+            sums[1][block] += low;
+            int8_t* word = digits + i % 16 / 4 * 2 * kVectorBytes + block * 16 + i % 4;
+            for (int64_t row = 0; row < 4; ++row) {
+                word[row * 4] = static_cast<int8_t>(high);
+                word[row * 4 + kVectorBytes] = static_cast<int8_t>(low);
+            }
+        }
+    }
+    for (int64_t digit = 0; digit < 2; ++digit) {
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
+            const Level::Words start = Level::start8(-128 * sums[digit][lane / 4]);
+            out.starts[digit * 16 + lane] = hn::GetLane(hn::Vec<D32>{start});
+        }
+    }
+}
+
 void pack_int8_queries(const float* queries, int64_t n_queries, int64_t width, void* packed) {
-    for (int64_t q = 0; q < n_queries; ++q) {
-        const float* x = queries + q * width;
-        const QuantisedQuery out(packed, q, width);
-        float most = 0;
-        for (int64_t i = 0; i < width; ++i) most = x[i] > most ? x[i] : -x[i] > most ? -x[i] : most;
-        const float step = most / kMostDigits;
-        *out.step = step;
-        int8_t* digits = out.digits;
-        int32_t sums[2][kVectorBlocks] = {};
-        for (int64_t begin = 0; begin < width; begin += kVectorBytes, digits += 8 * kVectorBytes) {
-            for (int64_t i = 0; i < kVectorBytes; ++i) {
-                const float scaled = begin + i < width && step > 0 ? x[begin + i] / step : 0.0f;
-                const auto value = static_cast<int32_t>(__builtin_rintf(scaled));
-                const int32_t high = (value + kDigit / 2) >> 7;
-                const int32_t low = value - high * kDigit;
-                const int64_t block = i / 16;
-                sums[0][block] += high;
-                sums[1][block] += low;
-                int8_t* word = digits + i % 16 / 4 * 2 * kVectorBytes + block * 16 + i % 4;
-                for (int64_t row = 0; row < 4; ++row) {
-                    word[row * 4] = static_cast<int8_t>(high);
-                    word[row * 4 + kVectorBytes] = static_cast<int8_t>(low);
-                }
-            }
-        }
-        for (int64_t digit = 0; digit < 2; ++digit) {
-            for (int64_t lane = 0; lane < kLanes; ++lane) {
-                const Level::Words start = Level::start8(-128 * sums[digit][lane / 4]);
-                out.starts[digit * 16 + lane] = hn::GetLane(hn::Vec<D32>{start});
-            }
-        }
+    auto* at = static_cast<uint8_t*>(packed);
+    for (int64_t q = 0; q < n_queries; ++q, at += packed_query_bytes(width)) {
+        pack_int8_query(queries + q * width, width, QuantisedQuery(at, width));
     }
 }
 
 // Adds the products of four rows, `keys` from column `begin` on, to the digits' sums.
 template <int Q, typename W>
-HWY_INLINE void add_int8_products(const void* packed, const Bytes (&keys)[4], int64_t begin, W width,
+HWY_INLINE void add_int8_products(const uint8_t* packed, int64_t stride, const Bytes (&keys)[4], int64_t begin, W width,
                                   Level::Words (&high)[Q], Level::Words (&low)[Q]) {
     Bytes turned[4];
     turn_rows<uint32_t, uint64_t>(keys, turned);
@@ -103,8 +106,8 @@ HWY_INLINE void add_int8_products(const void* packed, const Bytes (&keys)[4], in
         const Level::Words key = hn::Xor(turned[j], hn::Set(kU8, 128)).raw;
 #pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
-            const auto* digits = reinterpret_cast<const uint8_t*>(QuantisedQuery(packed, q, width).digits) + begin * 8 +
-                                 j * 2 * kVectorBytes;
+            const auto* digits = reinterpret_cast<const uint8_t*>(QuantisedQuery(packed + q * stride, width).digits) +
+                                 begin * 8 + j * 2 * kVectorBytes;
             high[q] = Level::dot8(high[q], key, Level::load(digits));
             low[q] = Level::dot8(low[q], key, Level::load(digits + kVectorBytes));
         }
@@ -112,8 +115,8 @@ HWY_INLINE void add_int8_products(const void* packed, const Bytes (&keys)[4], in
 }
 
 template <int Q, typename W>
-HWY_INLINE void score_int8_tile(const void* packed, const Rows& rows, const float* scales, W width, float* out,
-                                int64_t out_stride) {
+HWY_INLINE void score_int8_tile(const uint8_t* packed, int64_t stride, const Rows& rows, const float* scales, W width,
+                                float* out, int64_t out_stride) {
     const auto word_at = [](const int32_t* p) { return Level::load(reinterpret_cast<const uint8_t*>(p)); };
     const int64_t whole = width / kVectorBytes * kVectorBytes;
     for (int64_t row = 0; row < rows.n; row += kLanes) {
@@ -130,26 +133,26 @@ HWY_INLINE void score_int8_tile(const void* packed, const Rows& rows, const floa
             Level::Words low[Q];
 #pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) {
-                const int32_t* starts = QuantisedQuery(packed, q, width).starts;
+                const int32_t* starts = QuantisedQuery(packed + q * stride, width).starts;
                 high[q] = word_at(starts);
                 low[q] = word_at(starts + 16);
             }
             for (int64_t begin = 0; begin < whole; begin += kVectorBytes) {
                 const Bytes keys[4] = {hn::LoadU(kU8, at[0] + begin), hn::LoadU(kU8, at[1] + begin),
                                        hn::LoadU(kU8, at[2] + begin), hn::LoadU(kU8, at[3] + begin)};
-                add_int8_products<Q, W>(packed, keys, begin, width, high, low);
+                add_int8_products<Q, W>(packed, stride, keys, begin, width, high, low);
             }
             if (whole < width) {
                 Bytes keys[4];
                 for (int64_t r = 0; r < 4; ++r) keys[r] = load_row(rows, row + part * 4 + r, whole, width);
-                add_int8_products<Q, W>(packed, keys, whole, width, high, low);
+                add_int8_products<Q, W>(packed, stride, keys, whole, width, high, low);
             }
 #pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) quarters[q][part] = of_digits(high[q], low[q]);
         }
 #pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
-            const F scale = hn::Mul(load(scales + row), set(*QuantisedQuery(packed, q, width).step));
+            const F scale = hn::Mul(load(scales + row), set(*QuantisedQuery(packed + q * stride, width).step));
             store_columns(hn::Mul(sum_parts(quarters[q]), scale), out + q * out_stride + row, rows.n - row, false);
         }
     }
@@ -160,17 +163,18 @@ void score_int8_of_width(const void* packed, int64_t n_queries, const Rows& rows
                          int64_t out_stride) {
     alignas(64) float scales[kBlockRows];
     gather_scales(rows, scales);
+    const int64_t stride = packed_query_bytes(width);
     for (int64_t q = 0; q < n_queries;) {
-        const auto* left = static_cast<const uint8_t*>(packed) + q * packed_query_bytes(width);
+        const auto* left = static_cast<const uint8_t*>(packed) + q * stride;
         float* line = out + q * out_stride;
         if (n_queries - q >= 3 && Level::kInt8Queries >= 3) {
-            score_int8_tile<3>(left, rows, scales, width, line, out_stride);
+            score_int8_tile<3>(left, stride, rows, scales, width, line, out_stride);
             q += 3;
         } else if (n_queries - q >= 2) {
-            score_int8_tile<2>(left, rows, scales, width, line, out_stride);
+            score_int8_tile<2>(left, stride, rows, scales, width, line, out_stride);
             q += 2;
         } else {
-            score_int8_tile<1>(left, rows, scales, width, line, out_stride);
+            score_int8_tile<1>(left, stride, rows, scales, width, line, out_stride);
             q += 1;
         }
     }

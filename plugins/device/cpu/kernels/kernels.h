@@ -81,18 +81,18 @@ struct Rows {
 
 constexpr int64_t kBlockRows = 64;  // most rows that attention takes at once
 
-constexpr size_t kMultipliedTypes = 3;  // the first; rows of the others are widened to F32 first
+constexpr size_t kRowTypes = 6;
 
 // Most bytes that a packed query of DecodeKernels takes, a multiple of 64.
 constexpr int64_t packed_query_bytes(int64_t width) {
-    return (width + 63) / 64 * 64 * 8 + 192;
+    return (width + 63) / 64 * (64 * 8 + 192);
 }
 
 // Few queries over rows of one type where they lie in the cache, each row read once for all queries.
 struct DecodeKernels {
     // Queries as `score` takes them: packed_query_bytes a query, at a multiple of 64. The layout is the kernel's.
     void (*pack_queries)(const float* queries, int64_t n_queries, int64_t width, void* packed);
-    // out[q][row] = queries[q] . rows[row][0 .. width).
+    // out[q][row] = queries[q] . rows[row][0 .. width), and anything up to the next multiple of 16 rows.
     void (*score)(const void* packed, int64_t n_queries, const Rows& rows, int64_t width, float* out,
                   int64_t out_stride);
     // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
@@ -202,10 +202,11 @@ struct Kernels {
     // out[rows.n][width] = rows in f32; width is a multiple of 16.
     void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
 
-    // For few queries, by type of row. Exact: over f32 and f16 in f32; over I8 in integers, with 15 bits of a query and 14
-    // of the weights of a call. The other may be in what the level has for narrower rows.
-    DecodeKernels decode_exact[kMultipliedTypes];
-    DecodeKernels decode[kMultipliedTypes];
+    // For few queries, by type of row; where `score` is NULL, rows are to be widened to F32 first. Exact: over f32 and f16
+    // in f32; over I8 in integers, with 15 bits of a query and 14 of the weights of a call. The other may be in what the
+    // level has for narrower rows, and in integers over rows in groups.
+    DecodeKernels decode_exact[kRowTypes];
+    DecodeKernels decode[kRowTypes];
 
     // For many queries: over cached rows of f32 in f32, over narrower ones in what the level has for them.
     PrefillKernels prefill_exact;

@@ -1,6 +1,7 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/group_attention-inl.h"
 #include "kernels/groups-inl.h"
 #include "kernels/int8_attention-inl.h"
 #include "kernels/k_panels-inl.h"
@@ -25,6 +26,10 @@ constexpr DecodeKernels kDecodeF16 = {pack_f32_queries, score_packed<hwy::float1
 constexpr DecodeKernels kDecodeI8 = {pack_int8_queries, score_int8_rows, online_softmax<exponential_f32>,
                                      accumulate_int8_rows};
 
+template <RowType kType>
+constexpr DecodeKernels kDecodeGroups = {pack_group_queries, score_group_rows<kType>, online_softmax<exponential_f32>,
+                                         accumulate_group_rows<kType>};
+
 constexpr Kernels kTable = {
     {multiply_panels<PanelFormat::F32>, multiply_panels<PanelFormat::F16>, multiply_panels<PanelFormat::BF16>,
      multiply_panels<PanelFormat::Q8_0>, multiply_panels<PanelFormat::Q4_0>, multiply_panels<PanelFormat::Q4_1>,
@@ -33,8 +38,8 @@ constexpr Kernels kTable = {
     multiply,
     score_typed<float>,
     widen_rows,
-    {kDecodeF32, kDecodeF16, kDecodeI8},
-    {kDecodeF32, kDecodeF16, kDecodeI8},
+    {kDecodeF32, kDecodeF16, kDecodeI8, {}, {}, {}},
+    {kDecodeF32, kDecodeF16, kDecodeI8, {}, kDecodeGroups<RowType::I8Groups>, kDecodeGroups<RowType::I4Groups>},
     kPrefillF32,
     kPrefillF32,
     rms_norm,
