@@ -113,7 +113,8 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.staging_pages = static_cast<uint32_t>(pipeline.integer("memory.staging_pages"));
     options.resident_share = pipeline.real("memory.resident_share");
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
-    options.rewrites_pages = strategy_->pool_tokens() > 0;
+    options.rewrites_pages = strategy_->pool_tokens() > 0 || strategy_->drops_rows();
+    options.lower_tier = strategy_->wants_lower_tier();
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
         throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +
                                            " tokens is too small: it needs four pages, " +
@@ -339,8 +340,9 @@ uint64_t Engine::index_bytes(int64_t rows) const {
 
 std::map<std::string, TierReport> Engine::tiers() const {
     const KvStoreOptions& options = store_->options();
-    return {{"device", {options.device_bytes, store_->device_tier().peak_bytes()}},
-            {"host", {options.host_bytes, store_->host_tier().peak_bytes()}}};
+    const Tier &device = store_->device_tier(), &host = store_->host_tier();
+    return {{"device", {options.device_bytes, device.peak_bytes(), device.used_bytes()}},
+            {"host", {options.host_bytes, host.peak_bytes(), host.used_bytes()}}};
 }
 
 }  // namespace kvplane

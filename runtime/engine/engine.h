@@ -41,6 +41,7 @@ struct GenerationRequest {
 struct TierReport {
     uint64_t budget_bytes = 0;
     uint64_t peak_bytes = 0;
+    uint64_t used_bytes = 0;  // now
 };
 
 // How tokens that the caller gives are computed.
@@ -119,6 +120,8 @@ public:
     Statistics& statistics() { return runner_->statistics(); }
     RecallMeter& recall_meter() { return runner_->recall_meter(); }
     std::string strategy_id() const { return strategy_id_; }
+    const Strategy& strategy() const { return *strategy_; }
+    const PageLayout& kv_layout() const { return store_->layout(); }
     std::string strategy_summary() const { return strategy_->summary(); }
     std::map<std::string, TierReport> tiers() const;
     const std::map<std::string, Transfers::Totals>& transfers() const { return transfers_->totals(); }

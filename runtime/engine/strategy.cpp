@@ -50,8 +50,13 @@ struct StrategyServices {
         return device.table()->op_support(device.object(), request, answer);
     }
     static kvp_status op_prepare(kvp_kv_core_object* object, const kvp_op_request* request, kvp_plan** plan) {
-        Device& device = self(object).device_;
-        return device.table()->op_prepare(device.object(), request, plan);
+        Strategy& strategy = self(object);
+        return guarded(strategy, [&] {
+            const std::string op(request->op.data, request->op.n_bytes);
+            auto& ops = strategy.ops_;
+            if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
+            return strategy.device_.table()->op_prepare(strategy.device_.object(), request, plan);
+        });
     }
     static void op_release(kvp_kv_core_object* object, kvp_plan* plan) {
         self(object).device_.table()->op_release(plan);
@@ -128,6 +133,9 @@ struct StrategyServices {
 
     // The cache of a layer whose rows may leave now, and how many it has.
     static SequenceCache& droppable(Strategy& strategy, uint32_t sequence, uint32_t at_layer, int64_t& n_rows) {
+        if (!strategy.drops_rows()) {
+            throw Error(ErrorKind::plugin, "the KV strategy drops rows, but its needs do not say so");
+        }
         if (!strategy.dropping_ || (strategy.at_layer_ && *strategy.at_layer_ != layer(strategy, at_layer))) {
             throw Error(ErrorKind::plugin,
                         "the KV strategy drops rows of layer " + std::to_string(at_layer) + " in a hook that must not");

@@ -44,6 +44,8 @@ public:
     // After create: what it wants, and the room that it works in.
     std::vector<SidecarSpec> sidecars() const;
     uint64_t evidence() const { return needs_->evidence; }
+    // Ops of the device that it has prepared, each once.
+    const std::vector<std::string>& ops() const { return ops_; }
     uint32_t dense_layers() const { return needs_->dense_layers; }
     std::string summary() const { return std::string(needs_->summary.data, needs_->summary.n_bytes); }
     void attach(KvStore& store, Scratch& scratch);
@@ -65,6 +67,8 @@ public:
     void step_end();
     // A full pool, in one layer: victims [kv_head][n_rows] before the page that starts at row `end`; then word of it.
     uint64_t pool_tokens() const { return needs_->pool_tokens; }
+    bool drops_rows() const { return needs_->drops_rows != 0; }
+    bool wants_lower_tier() const { return needs_->lower_tier != 0; }
     std::vector<int32_t> evict(uint32_t sequence, uint32_t layer, int64_t end);
     void rows_replaced(uint32_t sequence, uint32_t layer, int64_t end, std::vector<int32_t>& victims);
     // The selection of a layer, on the host.
@@ -106,6 +110,7 @@ private:
     kvp_kv_instance* instance_ = nullptr;
     const kvp_kv_needs* needs_ = nullptr;
     std::vector<Buffer> constants_;
+    std::vector<std::string> ops_;
     KvStore* store_ = nullptr;
     Scratch* scratch_ = nullptr;
 
