@@ -22,6 +22,8 @@ constexpr std::string_view environment_prefix = "KVPLANE_";
 constexpr std::array<std::string_view, 4> other_variables = {"KVPLANE_PLUGIN_PATH", "KVPLANE_CPU", "KVPLANE_CACHE",
                                                              "KVPLANE_DEMO_MODEL"};
 
+constexpr std::string_view common_options = "kv.options";
+
 // The table of a plugin that a key stands in, "kv.infinigen" of "kv.infinigen.alpha"; empty when it is in none.
 std::string plugin_table(const RawEntry& entry) {
     for (const auto slot : plugin_slots) {
@@ -218,12 +220,27 @@ void Pipeline::declare_plugin(std::string_view slot, std::string_view id, std::v
 
 void Pipeline::check_plugins() {
     Problems problems;
+    name_common_options();
     apply_plugins(OriginKind::file, problems);
     for (const auto& entry : take_environment()) set(entry, problems);
     apply_plugins(OriginKind::override_option, problems);
     plugin_entries_.clear();
     problems.throw_if_any();
     warn_of_unmatched_environment();
+}
+
+// kv.options.KEY is an option of whichever KV strategy was opened, so that pipelines of different ones can be told the same.
+void Pipeline::name_common_options() {
+    const auto opened = std::find_if(declared_tables_.begin(), declared_tables_.end(),
+                                     [](const std::string& table) { return table.starts_with("kv."); });
+    if (opened == declared_tables_.end()) return;
+    for (auto& entry : plugin_entries_) {
+        if (entry.key == common_options) {
+            entry.key = *opened;
+        } else if (entry.key.starts_with(std::string(common_options) + ".")) {
+            entry.key = *opened + entry.key.substr(common_options.size());
+        }
+    }
 }
 
 void Pipeline::apply_plugins(OriginKind source, Problems& problems) {

@@ -91,6 +91,7 @@ private:
 
     // Each takes the entries of one source; sources come in rising order of precedence.
     void apply_core(const std::vector<RawEntry>& entries, Problems& problems);
+    void name_common_options();
     void apply_plugins(OriginKind source, Problems& problems);
     RawEntry renamed(const RawEntry& entry);
     void set(const RawEntry& entry, Problems& problems);

@@ -125,13 +125,15 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.staging_pages = static_cast<uint32_t>(pipeline.integer("memory.staging_pages"));
     options.resident_share = pipeline.real("memory.resident_share");
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
-    options.rewrites_pages = strategy_->pool_tokens() > 0;
+    options.rewrites_pages = strategy_->pool_tokens() > 0 || strategy_->drops_rows();
+    options.lower_tier = strategy_->wants_lower_tier();
     if (options.rewrites_pages && codec_->block_tokens() > 1) {
         throw Error(ErrorKind::config, "kv.codec = \"" + codec_->id() + "\" encodes " +
                                            std::to_string(codec_->block_tokens()) + " tokens together, and " +
-                                           strategy_id_ +
-                                           " lets single rows take the places of others (a pool); take a codec of "
-                                           "rows, as int4, or no pool");
+                                           strategy_id_ + " lets single rows " +
+                                           (strategy_->drops_rows() ? "go" : "take the places of others (a pool)") +
+                                           "; take a codec of rows, as int4" +
+                                           (strategy_->drops_rows() ? "" : ", or no pool"));
     }
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
         throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +

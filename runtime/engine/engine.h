@@ -120,6 +120,8 @@ public:
     Statistics& statistics() { return runner_->statistics(); }
     RecallMeter& recall_meter() { return runner_->recall_meter(); }
     std::string strategy_id() const { return strategy_id_; }
+    const Strategy& strategy() const { return *strategy_; }
+    const PageLayout& kv_layout() const { return store_->layout(); }
     std::string strategy_summary() const { return strategy_->summary(); }
     const Codec& codec() const { return *codec_; }
     // The device does not know the codec: rows that are read are decoded first.

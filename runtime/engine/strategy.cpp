@@ -55,19 +55,23 @@ struct StrategyServices {
         return guarded(strategy, [&] {
             Device& device = strategy.device_;
             const kvp_status status = device.table()->op_prepare(device.object(), request, plan);
-            if (status == KVP_OK) strategy.ops_[*plan] = std::string(request->op.data, request->op.n_bytes);
+            if (status != KVP_OK) return status;
+            const std::string op(request->op.data, request->op.n_bytes);
+            strategy.plans_[*plan] = op;
+            auto& ops = strategy.ops_;
+            if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
             return status;
         });
     }
     static void op_release(kvp_kv_core_object* object, kvp_plan* plan) {
-        self(object).ops_.erase(plan);
+        self(object).plans_.erase(plan);
         self(object).device_.table()->op_release(plan);
     }
     static kvp_status op_enqueue(kvp_kv_call* call, const kvp_plan* plan, const kvp_tensor* const* operands,
                                  uint32_t n_operands, const void* arguments) {
         Strategy& strategy = self(call);
         Device& device = strategy.device_;
-        if (const auto op = strategy.ops_.find(plan); op != strategy.ops_.end()) {
+        if (const auto op = strategy.plans_.find(plan); op != strategy.plans_.end()) {
             strategy.index_bytes_ += kvplane::index_bytes(op->second, arguments, device.reads_host_memory());
         }
         return device.table()->op_enqueue(device.queue(), plan, operands, n_operands, arguments);
@@ -139,6 +143,9 @@ struct StrategyServices {
 
     // The cache of a layer whose rows may leave now, and how many it has.
     static SequenceCache& droppable(Strategy& strategy, uint32_t sequence, uint32_t at_layer, int64_t& n_rows) {
+        if (!strategy.drops_rows()) {
+            throw Error(ErrorKind::plugin, "the KV strategy drops rows, but its needs do not say so");
+        }
         if (!strategy.dropping_ || (strategy.at_layer_ && *strategy.at_layer_ != layer(strategy, at_layer))) {
             throw Error(ErrorKind::plugin,
                         "the KV strategy drops rows of layer " + std::to_string(at_layer) + " in a hook that must not");

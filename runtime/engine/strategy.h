@@ -45,6 +45,8 @@ public:
     // After create: what it wants, and the room that it works in.
     std::vector<SidecarSpec> sidecars() const;
     uint64_t evidence() const { return needs_->evidence; }
+    // Ops of the device that it has prepared, each once.
+    const std::vector<std::string>& ops() const { return ops_; }
     uint32_t dense_layers() const { return needs_->dense_layers; }
     std::string summary() const { return std::string(needs_->summary.data, needs_->summary.n_bytes); }
     void attach(KvStore& store, Scratch& scratch);
@@ -66,6 +68,8 @@ public:
     void step_end();
     // A full pool, in one layer: victims [kv_head][n_rows] before the page that starts at row `end`; then word of it.
     uint64_t pool_tokens() const { return needs_->pool_tokens; }
+    bool drops_rows() const { return needs_->drops_rows != 0; }
+    bool wants_lower_tier() const { return needs_->lower_tier != 0; }
     std::vector<int32_t> evict(uint32_t sequence, uint32_t layer, int64_t end);
     void rows_replaced(uint32_t sequence, uint32_t layer, int64_t end, std::vector<int32_t>& victims);
     // The selection of a layer, on the host.
@@ -109,12 +113,13 @@ private:
     kvp_kv_instance* instance_ = nullptr;
     const kvp_kv_needs* needs_ = nullptr;
     std::vector<Buffer> constants_;
+    std::vector<std::string> ops_;
     KvStore* store_ = nullptr;
     Scratch* scratch_ = nullptr;
 
     std::vector<CachedPart>* parts_ = nullptr;  // of the step at hand
     std::vector<const kvp_kv_sequence*> part_pointers_;
-    std::unordered_map<const kvp_plan*, std::string> ops_;  // what each of its plans computes
+    std::unordered_map<const kvp_plan*, std::string> plans_;  // what each of its plans computes
     double index_bytes_ = 0;
     uint64_t step_number_ = 0;
     bool planning_ = false;  // inside attn_plan

@@ -65,8 +65,9 @@ SequenceCache* KvStore::open(uint64_t id, uint64_t max_tokens) {
     const uint64_t host = host_tier_.capacity();
     // Copying: a page being filled in every layer, one more in the layer that writes, two to stage, one for groups.
     const uint64_t floor = options_.in_place ? 0 : uint64_t{layout_.layers} + 4;
-    const bool alone_fits =
-        options_.in_place ? pages <= device + host : pages + 2 <= device || (pages <= host && floor <= device);
+    const bool alone_fits = options_.in_place
+                                ? pages <= device + host
+                                : (!options_.lower_tier && pages + 2 <= device) || (pages <= host && floor <= device);
     if (!alone_fits) {
         throw Error(ErrorKind::memory,
                     "a text of " + std::to_string(max_tokens) + " tokens needs " +
@@ -84,7 +85,7 @@ KvStore::Room KvStore::room_for(uint64_t pages, uint64_t n_sequences) const {
     const uint64_t host = host_tier_.capacity();
     if (options_.in_place) return pages <= device + host ? Room::without_spilling : Room::none;
     // Once pages are away, reading has to fetch until the last sequence that may have some has ended.
-    if (pages + 2 <= device && (!spills_ || sequences_.empty())) return Room::without_spilling;
+    if (!options_.lower_tier && pages + 2 <= device && (!spills_ || sequences_.empty())) return Room::without_spilling;
     return pages <= host && n_sequences * layout_.layers + 4 <= device ? Room::by_spilling : Room::none;
 }
 
@@ -319,11 +320,14 @@ KvStore::PageRef KvStore::new_page(SequenceCache& sequence, uint32_t layer, uint
     made->birth_index = index;
     made->serial = ++last_page_;
     made->users = {{&sequence, index}};
-    const auto slot = options_.in_place ? device_tier_.acquire(SlotUse::page) : acquire_device_slot(SlotUse::page);
-    if (slot) {
+    if (!options_.in_place) {
+        made->device_slot = acquire_device_slot(SlotUse::page);
+    } else if (const auto slot = options_.lower_tier ? std::nullopt : device_tier_.acquire(SlotUse::page)) {
         made->device_slot = *slot;
+    } else if (const auto below = host_tier_.acquire(SlotUse::page)) {
+        made->host_slot = *below;
     } else {
-        made->host_slot = host_tier_.acquire(SlotUse::page).value();
+        made->device_slot = device_tier_.acquire(SlotUse::page).value();
     }
     show_page(made->users.front(), layer, readable_address(*made));
     return made;
@@ -370,6 +374,8 @@ void KvStore::commit(SequenceCache& sequence, int64_t n_rows) {
     sequence.n_stored = stored_after(sequence, n_rows);
     sequence.n_cached += n_rows;
     retire_stores(false);
+    while (options_.lower_tier && !evictable_.empty() && evict_one()) {
+    }
 }
 
 kvp_rows KvStore::rows(SequenceCache& sequence, uint32_t layer) {

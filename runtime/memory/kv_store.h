@@ -37,6 +37,7 @@ struct KvStoreOptions {
     uint32_t staging_pages = 8;
     double resident_share = 0.1;   // of the KV that open sequences may grow to
     uint32_t resident_layers = 2;  // whose pages leave the device tier last
+    bool lower_tier = false;       // full pages live in the host tier alone
     bool rewrites_pages = false;   // rows may change in pages that are full: forks need room for pages of their own
 };
 

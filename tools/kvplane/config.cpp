@@ -1,11 +1,14 @@
 // kvplane config check, kvplane config explain: what a pipeline says, and where each value comes from.
 #include <iomanip>
 #include <iostream>
+#include <optional>
 
 #include "base/error.h"
 #include "command.h"
 #include "common.h"
 #include "engine/components.h"
+#include "engine/strategy_report.h"
+#include "session.h"
 
 namespace kvplane::tool {
 
@@ -13,6 +16,7 @@ namespace {
 
 struct ConfigOptions {
     PipelineOptions pipeline;
+    std::string model;  // explain: the strategy is asked about it
     bool json = false;
 };
 
@@ -83,15 +87,59 @@ nlohmann::ordered_json report_json(const Pipeline& pipeline, const std::vector<C
     return {{"values", values}, {"plugins", plugins}, {"warnings", pipeline.warnings()}};
 }
 
+std::string layers_text(uint32_t first, uint32_t end) {
+    if (end - first == 1) return "layer " + std::to_string(first);
+    return "layers " + std::to_string(first) + " to " + std::to_string(end - 1);
+}
+
+void print_strategy(const StrategyReport& report, uint32_t n_layers) {
+    std::cout << "\n" << report.summary << "\n";
+    const uint32_t selecting = report.dense_layers == n_layers ? n_layers : n_layers - report.dense_layers;
+    if (selecting < n_layers) std::cout << "  " << layers_text(0, report.dense_layers) << ": every row is read\n";
+    if (report.evidence.empty()) std::cout << "  " << layers_text(0, n_layers) << ": needs no evidence\n";
+    for (const auto& evidence : report.evidence) {
+        std::cout << "  " << layers_text(evidence.first_layer, evidence.end_layer) << ": " << evidence.what << " by "
+                  << evidence.op << "; cost: " << evidence.cost << "\n";
+    }
+    for (const auto& bytes : report.bytes) {
+        std::cout << "  " << bytes.what << ": " << std::defaultfloat << bytes.per_token
+                  << " bytes a token in all layers (" << bytes.tier << ")\n";
+    }
+}
+
+nlohmann::ordered_json strategy_json(const StrategyReport& report) {
+    using json = nlohmann::ordered_json;
+    json evidence = json::array(), bytes = json::array();
+    for (const auto& one : report.evidence) {
+        evidence.push_back({{"first_layer", one.first_layer},
+                            {"end_layer", one.end_layer},
+                            {"what", one.what},
+                            {"op", one.op},
+                            {"cost", one.cost}});
+    }
+    for (const auto& one : report.bytes) {
+        bytes.push_back({{"what", one.what}, {"tier", one.tier}, {"bytes_per_token", one.per_token}});
+    }
+    return {{"summary", report.summary},
+            {"dense_layers", report.dense_layers},
+            {"evidence", evidence},
+            {"bytes_per_token", bytes}};
+}
+
 int explain(const ConfigOptions& options) {
     Pipeline pipeline = load_pipeline(options.pipeline);
     std::vector<ComponentReport> reports;
+    std::optional<StrategyReport> strategy;
+    uint32_t n_layers = 0;
     const auto print = [&] {
         if (options.json) {
-            print_json(report_json(pipeline, reports));
+            nlohmann::ordered_json report = report_json(pipeline, reports);
+            if (strategy) report["strategy"] = strategy_json(*strategy);
+            print_json(std::move(report));
         } else {
             print_rows(pipeline);
             print_reports(reports);
+            if (strategy) print_strategy(*strategy, n_layers);
         }
     };
     try {
@@ -99,6 +147,11 @@ int explain(const ConfigOptions& options) {
     } catch (const Error&) {
         print();  // what was found out so far says why
         throw;
+    }
+    if (!options.model.empty()) {
+        const Session session = open_session({options.pipeline, options.model, -1}, 1);
+        strategy = report_strategy(*session.engine);
+        n_layers = session.engine->shape().layers;
     }
     print();
     return 0;
@@ -113,6 +166,10 @@ void add_config(CLI::App& app, Action& action) {
         auto options = std::make_shared<ConfigOptions>();
         CLI::App* command = config->add_subcommand(name, help);
         add_pipeline_options(*command, options->pipeline);
+        if (body == explain) {
+            command->add_option("-m,--model", options->model,
+                                "model file (GGUF): what evidence the strategy takes in its layers, and bytes a token");
+        }
         command->add_flag("--json", options->json, "one JSON object on standard output");
         command->callback([options, body, &action] { action = [options, body] { return body(*options); }; });
     };

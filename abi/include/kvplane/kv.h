@@ -95,6 +95,8 @@ typedef struct kvp_kv_needs {
     uint64_t pool_tokens;   /* most rows of a sequence's cache; 0: no limit */
     uint64_t scratch_bytes; /* most device bytes of kvp_kv_core.scratch that are in use at once, a sequence */
     uint32_t needs_aux;     /* 1: cannot run without a calibration (kv.aux) */
+    uint32_t lower_tier;    /* 1: full pages live in the host tier alone, whatever room the device tier has */
+    uint32_t drops_rows;    /* 1: it calls keep_rows or drop_pages, so forks need room for all pages of their own */
     uint32_t reserved0;
     kvp_str summary; /* for reports: the settings that it really runs with */
 } kvp_kv_needs;
@@ -221,7 +223,7 @@ typedef struct kvp_kv_core {
      *               ascending and below tail_begin, and all rows from tail_begin on. TOKEN sidecars move along; PAGE
      *               sidecars are the strategy's to make anew.
      *   drop_pages  drops the pages of memory [first, first + n_pages), which must be full. Sidecars move along.
-     * In step_begin, of any layer; in attn_done, ffn_begin, chunk_end and prefill_end, of that hook's layer, with the step's
+     * Needs kvp_kv_needs.drops_rows. In step_begin, of any layer; in attn_done, ffn_begin, chunk_end and prefill_end, of that hook's layer, with the step's
      * rows counted. At most once a hook, layer and sequence.
      * thread: serial: engine
      * blocks: may wait for transfers

@@ -17,7 +17,7 @@ Context make_context(const kvp::Host& host, const kvp_kv_core& core, const kvp_k
         settings.source = model.reads_tiers_in_place ? Source::own_query : Source::residual_mid;
     }
     // Nobody comes before layer 0 to guess its query.
-    const int64_t first = settings.source == Source::own_query ? 0 : 1;
+    const int64_t first = settings.source == Source::own_query ? 0 : settings.look_ahead;
     context.first_layer = static_cast<uint32_t>(std::clamp<int64_t>(settings.dense_layers, first, model.n_layers));
     return context;
 }
@@ -145,7 +145,7 @@ void Instance::ffn_begin(kvp_kv_call* call, const kvp_kv_step& step) {
 }
 
 void Instance::speculate(kvp_kv_call* call, const kvp_kv_step& step, const kvp_tensor& input) {
-    const uint32_t next = step.layer + 1;
+    const uint32_t next = step.layer + static_cast<uint32_t>(context_.settings.look_ahead);
     if (next < context_.first_layer || next >= context_.model.n_layers) return;
     speculation_.run(sidecars_, selection_, call, step, next, input);
 }

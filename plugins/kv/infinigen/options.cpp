@@ -56,6 +56,12 @@ constexpr auto table = kvp::options(
     kvp::option_f64("min_share", "-1", -1, 1, "fewest rows chosen, as a share of the past; -1: the preset's"),
     kvp::option_f64("cap", "-1", -1, 1, "most rows chosen, as a share of the past; -1: the preset's"),
     kvp::option_f64("fixed_share", "-1", -1, 1, "choose this share of the past, whatever the scores; -1: by threshold"),
+    kvp::option_i64("fixed_tokens", "-1", -1, most_tokens,
+                    "choose this many rows, whatever the scores; -1: by threshold or share"),
+    kvp::option_f64(
+        "share", "0", 0, 1,
+        "share of the past that is read in all, sinks and recent rows counted, whatever the scores; 0: off"),
+    kvp::option_i64("look_ahead", "1", 1, 2, "layers between a guess of the query and its use"),
     kvp::option_i64("sinks", "-1", -1, most_tokens, "first rows, always attended; -1: the preset's"),
     kvp::option_i64("recent", "-1", -1, most_tokens, "newest past rows, always attended; -1: the preset's"),
     kvp::option_i64("dense_layers", "-1", -1, 65536, "first layers, which attend to everything; -1: the preset's"),
@@ -137,13 +143,23 @@ std::string percent(double share) {
 
 }  // namespace
 
-const std::array<const kvp_option*, 24>& option_pointers = table_pointers;
+const std::array<const kvp_option*, 27>& option_pointers = table_pointers;
+
+int64_t Settings::said_count(int64_t n_past) const {
+    if (share > 0) {
+        const auto read = static_cast<int64_t>(std::floor(share * static_cast<double>(n_past) + 1e-9));
+        return std::max<int64_t>(1, read - sinks - recent);
+    }
+    return fixed_tokens > 0 ? fixed_tokens : -1;
+}
 
 int64_t Settings::floor_count(int64_t n_past) const {
+    if (const int64_t said = said_count(n_past); said > 0) return said;
     return std::max(min_tokens, static_cast<int64_t>(std::floor(min_share * static_cast<double>(n_past))));
 }
 
 int64_t Settings::cap_count(int64_t n_past) const {
+    if (const int64_t said = said_count(n_past); said > 0) return std::min(said, std::max<int64_t>(n_past, 1));
     // One more than our rounding says: the device multiplies in single precision.
     const auto capped = static_cast<int64_t>(std::floor(cap * static_cast<double>(n_past))) + 1;
     return std::clamp<int64_t>(capped, 1, std::max<int64_t>(n_past, 1));
@@ -176,6 +192,9 @@ Settings read_settings(const kvp::Host& host) {
     choose(host, "min_share", settings.min_share);
     choose(host, "cap", settings.cap);
     choose(host, "fixed_share", settings.fixed_share);
+    choose(host, "fixed_tokens", settings.fixed_tokens);
+    settings.share = host.option_f64("share");
+    settings.look_ahead = host.option_i64("look_ahead");
     choose(host, "sinks", settings.sinks);
     choose(host, "recent", settings.recent);
     choose(host, "dense_layers", settings.dense_layers);
@@ -204,10 +223,17 @@ std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
             std::to_string(settings.chosen_columns(head_size)) + " of " + std::to_string(head_size);
     text += ", " + std::string(name_of(key_types, settings.key_type)) + " partial keys";
     text += std::string(", skew ") + (skewed ? "on" : "off");
-    text +=
-        settings.fixed_share >= 0 ? ", fixed " + percent(settings.fixed_share) : ", alpha " + number(settings.alpha);
-    text += ", floor max(" + std::to_string(settings.min_tokens) + ", " + percent(settings.min_share) + ")";
-    text += ", cap " + percent(settings.cap);
+    if (settings.share > 0) {
+        text += ", " + percent(settings.share) + " read in all";
+    } else if (settings.fixed_tokens > 0) {
+        text += ", fixed " + std::to_string(settings.fixed_tokens) + " rows";
+    } else {
+        text += settings.fixed_share >= 0 ? ", fixed " + percent(settings.fixed_share)
+                                          : ", alpha " + number(settings.alpha);
+        text += ", floor max(" + std::to_string(settings.min_tokens) + ", " + percent(settings.min_share) + ")";
+        text += ", cap " + percent(settings.cap);
+    }
+    if (settings.look_ahead > 1) text += ", guessed " + std::to_string(settings.look_ahead) + " layers ahead";
     text += ", sinks " + std::to_string(settings.sinks) + ", recent " + std::to_string(settings.recent);
     if (!settings.best_head) text += ", mean of the group";
     if (settings.per_head_counts) text += ", counts per head";

@@ -40,6 +40,9 @@ struct Settings {
     double min_share = 0.03;
     double cap = 0.2;
     double fixed_share = -1;  // negative: by threshold
+    int64_t fixed_tokens = -1;
+    double share = 0;        // of the past that is read in all, sinks and recent rows counted; 0: not said
+    int64_t look_ahead = 1;  // layers between a guess and its use
     int64_t sinks = 4;
     int64_t recent = 32;
     int64_t dense_layers = 2;
@@ -51,6 +54,8 @@ struct Settings {
     int64_t min_pages = 64;     // half of 8,192 tokens in pages of 64: below, a choice of pages costs too much
     PoolSettings pool;
 
+    // Rows chosen out of n_past by a number that share or fixed_tokens says; -1: by the rules below.
+    int64_t said_count(int64_t n_past) const;
     // The floor under the number of rows chosen out of n_past.
     int64_t floor_count(int64_t n_past) const;
     // Room for the rows chosen out of n_past: the cap, never less than one.
@@ -70,6 +75,6 @@ Settings read_settings(const kvp::Host& host);
 // One line: what really runs.
 std::string summary(const Settings& settings, uint32_t head_size, bool skewed);
 
-extern const std::array<const kvp_option*, 24>& option_pointers;
+extern const std::array<const kvp_option*, 27>& option_pointers;
 
 }  // namespace kvplane::infinigen
