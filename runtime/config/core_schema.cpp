@@ -97,7 +97,7 @@ std::vector<OptionSpec> core_options() {
 
         plugin_name("kv.plugin", "dense", "KV strategy: a plugin's id or the path of its library"),
         list("kv.fallback", OptionType::string_list, "strategies to take, in order, when kv.plugin cannot be loaded"),
-        choice("kv.dtype", "f16", {"f16", "f32", "i8"}, "number format of the KV cache"),
+        plugin_name("kv.codec", "f16", "what cached rows are made of: a codec's id or the path of its library"),
         file("kv.aux", "calibration file of the strategy"),
         real("kv.guard.error", 0.0, 0.0, 1e9,
              "a sequence whose attention output is off by more, relative to dense, reads that layer in full; 0: off"),

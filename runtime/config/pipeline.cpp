@@ -15,7 +15,7 @@ namespace kvplane {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> plugin_slots = {"device", "kv", "transfer"};
+constexpr std::array<std::string_view, 4> plugin_slots = {"device", "kv", "codec", "transfer"};
 constexpr std::string_view environment_prefix = "KVPLANE_";
 
 // Read by others than the pipeline: the plugin loader, the cpu device, tools/demo-model, the tests.
@@ -31,6 +31,14 @@ std::string plugin_table(const RawEntry& entry) {
         if (entry.value.kind == RawKind::table) return entry.key;
     }
     return {};
+}
+
+// The keys that name a slot's plugin and what to take instead; empty: none.
+std::string plugin_key(std::string_view slot) {
+    return slot == "codec" ? "kv.codec" : std::string(slot) + ".plugin";
+}
+std::string fallback_key(std::string_view slot) {
+    return slot == "codec" ? "" : std::string(slot) + ".fallback";
 }
 
 bool is_library_path(std::string_view name) {
@@ -116,8 +124,9 @@ Pipeline Pipeline::parse(std::string_view text, const PipelineRequest& request) 
 
 void Pipeline::apply_core(const std::vector<RawEntry>& entries, Problems& problems) {
     std::string refused;  // the table whose entries need no message of their own
-    for (const auto& entry : entries) {
-        if (!refused.empty() && entry.key.starts_with(refused + ".")) continue;
+    for (const auto& given : entries) {
+        if (!refused.empty() && given.key.starts_with(refused + ".")) continue;
+        const RawEntry entry = renamed(given);
         const bool is_table = entry.value.kind == RawKind::table;
         if (schema_.find(entry.key) != nullptr) {
             set(entry, problems);
@@ -136,14 +145,23 @@ void Pipeline::apply_core(const std::vector<RawEntry>& entries, Problems& proble
     }
 }
 
+// A key under its old name, with a warning.
+RawEntry Pipeline::renamed(const RawEntry& entry) {
+    if (entry.key != "kv.dtype") return entry;
+    RawEntry now = entry;
+    now.key = "kv.codec";
+    warnings_.push_back(to_string(entry.key_place.origin) + ": kv.dtype is now called kv.codec");
+    return now;
+}
+
 void Pipeline::set(const RawEntry& entry, Problems& problems) {
     const bool from_file = entry.value_place.origin.kind == OriginKind::file;
     auto value = convert(*schema_.find(entry.key), entry, from_file ? folder_ : std::filesystem::path(), problems);
     if (!value) return;
     for (const auto slot : plugin_slots) {
         const std::string table = std::string(slot) + ".";
-        if (entry.key == table + "plugin") named_plugins_.insert(table + std::get<std::string>(*value));
-        if (entry.key == table + "fallback") {
+        if (entry.key == plugin_key(slot)) named_plugins_.insert(table + std::get<std::string>(*value));
+        if (entry.key == fallback_key(slot)) {
             for (const auto& name : std::get<std::vector<std::string>>(*value)) named_plugins_.insert(table + name);
         }
     }
@@ -176,7 +194,6 @@ void Pipeline::report_unknown(const RawEntry& entry, Problems& problems) const {
 }
 
 std::vector<PluginReference> Pipeline::plugins(std::string_view slot) const {
-    const std::string table(slot);
     std::vector<PluginReference> result;
     const auto add = [&](const std::string& name, const Origin& origin) {
         PluginReference reference{name, {}, origin};
@@ -186,8 +203,10 @@ std::vector<PluginReference> Pipeline::plugins(std::string_view slot) const {
         }
         result.push_back(std::move(reference));
     };
-    add(text(table + ".plugin"), origin(table + ".plugin"));
-    for (const auto& name : list(table + ".fallback")) add(name, origin(table + ".fallback"));
+    add(text(plugin_key(slot)), origin(plugin_key(slot)));
+    const std::string fallback = fallback_key(slot);
+    if (fallback.empty()) return result;
+    for (const auto& name : list(fallback)) add(name, origin(fallback));
     return result;
 }
 
@@ -257,9 +276,10 @@ void Pipeline::report_unnamed_plugin(const RawEntry& entry, Problems& problems) 
     }
     Problem problem;
     problem.place = entry.key_place;
-    problem.what = "[" + table + "] is for a plugin that this pipeline does not name (" + slot +
-                   ".plugin = " + to_string(value(slot + ".plugin")) + ", " + slot +
-                   ".fallback = " + to_string(value(slot + ".fallback")) + ")";
+    const std::string key = plugin_key(slot), fallback = fallback_key(slot);
+    problem.what = "[" + table + "] is for a plugin that this pipeline does not name (" + key + " = " +
+                   to_string(value(key)) +
+                   (fallback.empty() ? "" : ", " + fallback + " = " + to_string(value(fallback))) + ")";
     problem.allowed = "options of " + comma_list(tables);
     problem.nearest = nearest(table, tables);
     problems.add(std::move(problem));

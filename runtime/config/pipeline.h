@@ -54,7 +54,7 @@ public:
     // The same from a text; request.file is the name that messages and relative paths take for it.
     static Pipeline parse(std::string_view text, const PipelineRequest& request);
 
-    // Slots are "device", "kv", "transfer". First SLOT.plugin, then SLOT.fallback in order.
+    // Slots are "device", "kv", "codec", "transfer". First SLOT.plugin, then SLOT.fallback in order; of "codec" kv.codec.
     std::vector<PluginReference> plugins(std::string_view slot) const;
 
     // Declares [SLOT.ID] with the options of the plugin's descriptor; their paths are below that table.
@@ -77,7 +77,7 @@ public:
     // Every declared key in the schema's order, then the values that nobody reads.
     std::vector<ExplainRow> explain() const;
 
-    // What looks like a mistake but stops nothing: environment variables that match no key. Complete after
+    // What looks like a mistake but stops nothing: environment variables that match no key, old names. Complete after
     // check_plugins().
     const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -92,6 +92,7 @@ private:
     // Each takes the entries of one source; sources come in rising order of precedence.
     void apply_core(const std::vector<RawEntry>& entries, Problems& problems);
     void apply_plugins(OriginKind source, Problems& problems);
+    RawEntry renamed(const RawEntry& entry);
     void set(const RawEntry& entry, Problems& problems);
     std::vector<RawEntry> take_environment();
     void report_unknown(const RawEntry& entry, Problems& problems) const;

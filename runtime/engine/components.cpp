@@ -1,6 +1,7 @@
 #include "engine/components.h"
 
 #include "base/error.h"
+#include "memory/codec.h"
 #include "observe/log.h"
 #include "plugin/options.h"
 
@@ -35,7 +36,7 @@ std::shared_ptr<Plugin> open_slot(Pipeline& pipeline, const PluginLoader& loader
             log("plugin").warn(reason, "; trying the fallback ", wanted[i + 1].name);
         }
     }
-    throw Error(ErrorKind::config, slot + ".plugin is empty: name a plugin");
+    throw Error(ErrorKind::config, "no plugin is named for the slot " + slot);
 }
 
 void start(Plugin& plugin, const std::string& slot, const Pipeline& pipeline, OptionValues values) {
@@ -52,6 +53,7 @@ Components open_components(Pipeline& pipeline, std::vector<ComponentReport>* rep
     Components made;
     made.device = open_slot(pipeline, loader, "device", reports);
     made.kv = open_slot(pipeline, loader, "kv", reports);
+    made.codec = open_slot(pipeline, loader, "codec", reports);
     made.transfer = open_slot(pipeline, loader, "transfer", reports);
     pipeline.check_plugins();
     return made;
@@ -60,7 +62,15 @@ Components open_components(Pipeline& pipeline, std::vector<ComponentReport>* rep
 void start_components(const Components& components, const Pipeline& pipeline) {
     start(*components.device, "device", pipeline, {{granted_threads_key, pipeline.integer("device.threads")}});
     start(*components.kv, "kv", pipeline, {});
+    start(*components.codec, "codec", pipeline, {});
     start(*components.transfer, "transfer", pipeline, {});
+}
+
+void check_together(const Components& components, const Pipeline& pipeline) {
+    constexpr uint32_t usual_head_size = 64;
+    const auto explain = [&](kvp_status status) { return components.codec->explain(status); };
+    const Codec codec(&components.codec->kind<kvp_codec>(), components.codec->id(), explain, usual_head_size);
+    codec.expect_pages_of(static_cast<uint32_t>(pipeline.integer("memory.page_tokens")));
 }
 
 }  // namespace kvplane

@@ -19,19 +19,29 @@ Explain explain_by(const std::shared_ptr<Plugin>& plugin) {
     return [plugin](kvp_status status) { return plugin->explain(status); };
 }
 
-uint32_t row_type(const std::string& name) {
-    if (name == "f32") return KVP_TYPE_F32;
-    return name == "i8" ? KVP_TYPE_I8 : KVP_TYPE_F16;
+// Whether the device writes and reads rows of the codec itself.
+bool device_knows(Device& device, const Codec& codec, uint32_t head_size) {
+    if (codec.row_type() == KVP_TYPE_F16 || codec.row_type() == KVP_TYPE_F32) return true;
+    const kvp_row_attributes rows{KVP_HEAD(kvp_row_attributes), codec.row_type(), head_size};
+    return codec.row_type() != 0 && device.supports("kvp.attention/1", &rows, {}, 0);
 }
 
-PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape) {
+PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape, Device& device, const Codec& codec) {
     PageLayout layout;
     layout.layers = shape.layers;
     layout.kv_heads = shape.kv_heads;
     layout.head_size = shape.head_size;
     layout.page_tokens = static_cast<uint32_t>(pipeline.integer("memory.page_tokens"));
     layout.group_tokens = std::min(group_tokens, layout.page_tokens);
-    layout.type = row_type(pipeline.text("kv.dtype"));
+    codec.expect_pages_of(layout.page_tokens);
+    if (device_knows(device, codec, shape.head_size)) {
+        layout.type = codec.row_type();
+        return layout;
+    }
+    layout.codec = &codec;
+    layout.group_tokens = std::max(layout.group_tokens, codec.block_tokens());
+    const auto step_tokens = static_cast<uint32_t>(pipeline.integer("schedule.chunk_tokens"));
+    layout.recent_groups = (codec.recent_tokens() + step_tokens) / layout.group_tokens + 3;
     return layout;
 }
 
@@ -82,7 +92,9 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     transfers_ =
         std::make_unique<Transfers>(&plugins.transfer->kind<kvp_transfer>(), *device_, explain_by(plugins.transfer));
 
-    const PageLayout layout = page_layout(pipeline, shape);
+    codec_ = std::make_unique<Codec>(&plugins.codec->kind<kvp_codec>(), plugins.codec->id(), explain_by(plugins.codec),
+                                     shape.head_size);
+    const PageLayout layout = page_layout(pipeline, shape, *device_, *codec_);
     const bool in_place = reads_in_place(pipeline, *device_);
     Strategy::Setting setting;
     setting.fingerprint = model.fingerprint();
@@ -114,6 +126,13 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.resident_share = pipeline.real("memory.resident_share");
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
     options.rewrites_pages = strategy_->pool_tokens() > 0;
+    if (options.rewrites_pages && codec_->block_tokens() > 1) {
+        throw Error(ErrorKind::config, "kv.codec = \"" + codec_->id() + "\" encodes " +
+                                           std::to_string(codec_->block_tokens()) + " tokens together, and " +
+                                           strategy_id_ +
+                                           " lets single rows take the places of others (a pool); take a codec of "
+                                           "rows, as int4, or no pool");
+    }
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
         throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +
                                            " tokens is too small: it needs four pages, " +
@@ -343,8 +362,11 @@ uint64_t Engine::index_bytes(int64_t rows) const {
 
 std::map<std::string, TierReport> Engine::tiers() const {
     const KvStoreOptions& options = store_->options();
-    return {{"device", {options.device_bytes, store_->device_tier().peak_bytes()}},
-            {"host", {options.host_bytes, store_->host_tier().peak_bytes()}}};
+    const auto used = [](const Tier& tier) { return tier.count(SlotUse::page) * tier.slot_bytes(); };
+    const Tier& device = store_->device_tier();
+    const Tier& host = store_->host_tier();
+    return {{"device", {options.device_bytes, device.peak_bytes(), used(device)}},
+            {"host", {options.host_bytes, host.peak_bytes(), used(host)}}};
 }
 
 }  // namespace kvplane

@@ -41,6 +41,7 @@ struct GenerationRequest {
 struct TierReport {
     uint64_t budget_bytes = 0;
     uint64_t peak_bytes = 0;
+    uint64_t used_bytes = 0;  // by pages, now
 };
 
 // How tokens that the caller gives are computed.
@@ -120,6 +121,9 @@ public:
     RecallMeter& recall_meter() { return runner_->recall_meter(); }
     std::string strategy_id() const { return strategy_id_; }
     std::string strategy_summary() const { return strategy_->summary(); }
+    const Codec& codec() const { return *codec_; }
+    // The device does not know the codec: rows that are read are decoded first.
+    bool decodes_rows() const { return store_->layout().codec != nullptr; }
     std::map<std::string, TierReport> tiers() const;
     const std::map<std::string, Transfers::Totals>& transfers() const { return transfers_->totals(); }
     // Of K and V of a token, in all layers.
@@ -182,6 +186,7 @@ private:
     std::unique_ptr<Weights> weights_;
     std::unique_ptr<Program> program_;
     std::unique_ptr<Transfers> transfers_;
+    std::unique_ptr<Codec> codec_;
     std::unique_ptr<Strategy> strategy_;
     std::unique_ptr<KvStore> store_;
     std::unique_ptr<StepRunner> runner_;

@@ -223,13 +223,14 @@ void StepRunner::project(uint32_t layer) {
                                               static_cast<uint32_t>(write_pointers_.size()), 0};
     if (program_.has(layer, Program::Stage::attention_input)) {
         program_.run(layer, Program::Stage::attention_input, n_rows_, &arguments);
-        return;
+    } else {
+        program_.run(layer, Program::Stage::project, n_rows_);
+        keep_before_rope();
+        program_.run(layer, Program::Stage::rotate, n_rows_);
+        const Tensor* operands[] = {&key_, &value_};
+        device_.enqueue(kv_write_, operands, &arguments);
     }
-    program_.run(layer, Program::Stage::project, n_rows_);
-    keep_before_rope();
-    program_.run(layer, Program::Stage::rotate, n_rows_);
-    const Tensor* operands[] = {&key_, &value_};
-    device_.enqueue(kv_write_, operands, &arguments);
+    for (const CachedPart& part : parts_) store_.end_write(*part.cache, layer, part.abi.n_rows);
 }
 
 void StepRunner::keep_before_rope() {
@@ -283,7 +284,7 @@ void StepRunner::attend(uint32_t layer) {
             made.merge = merge ? 1 : 0;
             return made;
         };
-        if (store_.spills()) {
+        if (store_.reads_in_pieces()) {
             store_.read(*part.cache, layer, part.segments, scratch_,
                         [&](std::span<const kvp_segment* const> read, bool merge) {
                             const kvp_attention_item one = item(read, merge);

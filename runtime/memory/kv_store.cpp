@@ -289,13 +289,23 @@ void KvStore::end_store() {
 }
 
 void KvStore::begin_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {
-    const int64_t n_before = sequence.n_rows(layer);
-    const auto first = static_cast<uint32_t>(n_before / layout_.page_tokens);
-    const auto last = static_cast<uint32_t>((n_before + n_rows - 1) / layout_.page_tokens);
-    if (last >= sequence.n_pages) {
+    const int64_t begin = sequence.n_rows(layer);
+    const int64_t end = begin + n_rows;
+    if (end > int64_t{sequence.n_pages} * layout_.page_tokens) {
         throw Error(ErrorKind::runtime, "sequence " + std::to_string(sequence.id) + " grows past its " +
                                             std::to_string(sequence.max_tokens) + " tokens");
     }
+    if (layout_.codec != nullptr) {
+        show_recent(sequence.layers[layer], begin, end);
+    } else {
+        take_pages(sequence, layer, begin, end);
+    }
+}
+
+// Pages for rows [begin, end), as far as they are not there.
+void KvStore::take_pages(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end) {
+    const auto first = static_cast<uint32_t>(begin / layout_.page_tokens);
+    const auto last = static_cast<uint32_t>((end - 1) / layout_.page_tokens);
     for (uint32_t index = first; index <= last; ++index) {
         PageRef& written = sequence.layers[layer].pages[index];
         if (written == nullptr) written = new_page(sequence, layer, index);
@@ -333,9 +343,12 @@ void KvStore::drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index)
 }
 
 void KvStore::end_layer(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {
+    const int64_t stored = stored_after(sequence, n_rows);
+    if (layout_.codec != nullptr) encode(sequence, layer, stored);
     // Rows may have left during the step, even some of its own.
-    const auto first = static_cast<uint32_t>(std::max<int64_t>(sequence.n_rows(layer), 0) / layout_.page_tokens);
-    const auto full = static_cast<uint32_t>((sequence.n_rows(layer) + n_rows) / layout_.page_tokens);
+    const int64_t n_dropped = sequence.layers[layer].n_dropped;
+    const auto first = static_cast<uint32_t>(std::max<int64_t>(sequence.n_stored - n_dropped, 0) / layout_.page_tokens);
+    const auto full = static_cast<uint32_t>((stored - n_dropped) / layout_.page_tokens);
     end_pages(sequence, layer, first, full);
     for (Ticket& ticket : sequence.layers[layer].tickets) release(ticket);
     sequence.layers[layer].tickets.clear();
@@ -354,6 +367,7 @@ void KvStore::end_pages(SequenceCache& sequence, uint32_t layer, uint32_t first,
 }
 
 void KvStore::commit(SequenceCache& sequence, int64_t n_rows) {
+    sequence.n_stored = stored_after(sequence, n_rows);
     sequence.n_cached += n_rows;
     retire_stores(false);
 }
@@ -361,8 +375,10 @@ void KvStore::commit(SequenceCache& sequence, int64_t n_rows) {
 kvp_rows KvStore::rows(SequenceCache& sequence, uint32_t layer) {
     kvp_rows made{};
     made.head.struct_size = sizeof(made);
-    made.groups = sequence.layers[layer].groups.address(device_);
-    made.groups_stride = sequence.layers[layer].groups.stride();
+    LayerCache& cache = sequence.layers[layer];
+    GroupTable& groups = layout_.codec != nullptr ? cache.shown : cache.groups;
+    made.groups = groups.address(device_);
+    made.groups_stride = groups.stride();
     made.n_kv_heads = layout_.kv_heads;
     made.head_size = layout_.head_size;
     made.group_tokens = layout_.group_tokens;

@@ -65,6 +65,8 @@ public:
 
     // Makes room in a layer for the rows that a step appends.
     void begin_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
+    // The writing is on the queue.
+    void end_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
     // The rows are written and the layer's attention is on the queue: pages that became full may leave.
     void end_layer(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
     // The step is over for this sequence: its rows count.
@@ -76,6 +78,8 @@ public:
     // After replace_rows in all layers.
     void rows_were_replaced(SequenceCache& sequence) {
         sequence.n_cached -= layout_.page_tokens;
+        sequence.n_stored -= layout_.page_tokens;
+        for (LayerCache& layer : sequence.layers) layer.n_encoded -= layout_.page_tokens;
         sequence.fixed_rows = sequence.n_cached;
     }
 
@@ -102,7 +106,7 @@ public:
     // Starts to bring a segment's rows; 0 if there is nothing to bring or no room to bring it ahead.
     uint64_t fetch(SequenceCache& sequence, uint32_t layer, const kvp_segment& segment);
 
-    // For a store that spills: calls `attend` with the segments that can be read as they are, then, with merge set, for
+    // For a store that reads in pieces: calls `attend` with the segments that can be read as they are, then, with merge set, for
     // what has to come piece by piece.
     using Attend = std::function<void(std::span<const kvp_segment* const> segments, bool merge)>;
     void read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments, Scratch& scratch,
@@ -127,6 +131,8 @@ public:
     const KvStoreOptions& options() const { return options_; }
     bool in_place() const { return options_.in_place; }
     bool spills() const { return spills_; }
+    // Attention goes through `read`.
+    bool reads_in_pieces() const { return spills_ || layout_.codec != nullptr; }
     uint64_t sidecar_bytes() const;
     uint64_t peak_sidecar_bytes() const { return peak_sidecar_bytes_; }
     // Throws Error(runtime) unless every slot is accounted for.
@@ -145,6 +151,8 @@ private:
     struct Need {
         uint32_t kv_head;
         uint64_t group;
+
+        auto operator<=>(const Need&) const = default;
     };
 
     EvictionKey eviction_key(Page& page) const;
@@ -164,8 +172,11 @@ private:
     Room room_for(uint64_t pages, uint64_t n_sequences) const;
     uint64_t count_reserved() const;
     SequenceCache* admit(uint64_t id, uint64_t max_tokens, uint64_t more_pages);
+    void take_pages(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end);
     PageRef new_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
     void drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
+    void truncate_pages(SequenceCache& sequence, int64_t n_rows);
+    void expect_rows_of_their_own() const;
     void end_pages(SequenceCache& sequence, uint32_t layer, uint32_t first, uint32_t end);
     void copy_page(const Page& from, const Page& to);
     void own_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
@@ -189,6 +200,20 @@ private:
     };
     ReadPlan plan_read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments);
     void plan_long_range(const LayerCache& cache, const kvp_segment& segment, ReadPlan& plan) const;
+
+    // Rows in a codec that the device does not know (kv_store_codec.cpp).
+    int64_t stored_after(const SequenceCache& sequence, int64_t n_rows) const;
+    kvp_address recent_address(const LayerCache& layer, uint32_t kv_head, uint64_t group) const;
+    void show_recent(LayerCache& layer, int64_t begin, int64_t end);
+    void encode(SequenceCache& sequence, uint32_t layer, int64_t end);
+    std::vector<Need> show_decoded(SequenceCache& sequence, uint32_t layer,
+                                   std::span<const kvp_segment* const> segments);
+    void hide_decoded(SequenceCache& sequence, uint32_t layer, std::span<const Need> decoded);
+    void decode_group(const LayerCache& layer, const Need& need, kvp_address to);
+    void reserve_decoded(size_t n_groups);
+    kvp_address decoded_address() const { return decoded_.address(); }
+    int64_t reopen_group(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
+    void copy_recent(const SequenceCache& from, SequenceCache& to);
 
     struct RowMoves {
         std::vector<uint64_t> from, to;
@@ -231,6 +256,7 @@ private:
     uint64_t reserved_pages_ = 0;  // that open sequences may grow to, shared ones counted once
     uint64_t last_page_ = 0;
     bool spills_ = false;
+    Buffer decoded_;
     std::set<EvictionKey> evictable_;
     std::deque<Store> stores_;
     uint64_t last_ticket_ = 0;

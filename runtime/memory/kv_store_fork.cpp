@@ -10,18 +10,19 @@ namespace kvplane {
 SequenceCache* KvStore::fork(SequenceCache& parent, uint64_t id, uint64_t max_tokens) {
     uint64_t more = 0;
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
-        const auto n_full = static_cast<uint32_t>(parent.n_rows(layer) / layout_.page_tokens);
+        const auto n_full = static_cast<uint32_t>(parent.n_stored_rows(layer) / layout_.page_tokens);
         more += layout_.pages(max_tokens - static_cast<uint64_t>(parent.layers[layer].n_dropped));
         more -= options_.rewrites_pages ? 0 : n_full;
     }
     SequenceCache* made = admit(id, max_tokens, more);
     if (made == nullptr) return nullptr;
     made->n_cached = parent.n_cached;
+    made->n_stored = parent.n_stored;
     made->fixed_rows = parent.fixed_rows;
     try {
         for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
-            const auto n_full = static_cast<uint32_t>(parent.n_rows(layer) / layout_.page_tokens);
-            const bool has_partial = parent.n_rows(layer) % layout_.page_tokens != 0;
+            const auto n_full = static_cast<uint32_t>(parent.n_stored_rows(layer) / layout_.page_tokens);
+            const bool has_partial = parent.n_stored_rows(layer) % layout_.page_tokens != 0;
             made->layers[layer].n_dropped = parent.layers[layer].n_dropped;
             for (uint32_t index = 0; index < n_full + has_partial; ++index) {
                 const PageRef& shared = parent.layers[layer].pages[index];
@@ -31,6 +32,7 @@ SequenceCache* KvStore::fork(SequenceCache& parent, uint64_t id, uint64_t max_to
             }
             if (has_partial) own_page(*made, layer, n_full);
         }
+        if (layout_.codec != nullptr) copy_recent(parent, *made);
         copy_sidecars(parent, *made);
     } catch (...) {
         close(made);
@@ -59,13 +61,28 @@ void KvStore::rewind(SequenceCache& sequence, int64_t n_rows) {
         }
         layer.tickets.clear();
     }
+    const int64_t stored = std::min(sequence.n_stored, n_rows);
+    truncate_pages(sequence, stored);
+    if (layout_.codec != nullptr) {
+        int64_t left = stored;
+        for (uint32_t layer = 0; layer < layout_.layers; ++layer) left = reopen_group(sequence, layer, n_rows);
+        if (left < stored) truncate_pages(sequence, left);
+        sequence.n_stored = left;
+    } else {
+        sequence.n_stored = n_rows;
+    }
+    clear_sidecars(sequence, n_rows);
+    sequence.n_cached = n_rows;
+}
+
+// Leaves the pages of the first n_rows rows, as a layer counts that has dropped none. The last of them, if it is not full,
+// becomes one to write to.
+void KvStore::truncate_pages(SequenceCache& sequence, int64_t n_rows) {
     const auto rows_in = [&](uint32_t layer) { return n_rows - sequence.layers[layer].n_dropped; };
     const auto pages_in = [&](uint32_t layer) { return layout_.pages(static_cast<uint64_t>(rows_in(layer))); };
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
         for (uint32_t index = pages_in(layer); index < sequence.n_pages; ++index) drop_page(sequence, layer, index);
     }
-    clear_sidecars(sequence, n_rows);
-    sequence.n_cached = n_rows;
     const auto has_partial = [&](uint32_t layer) { return rows_in(layer) % layout_.page_tokens != 0; };
     uint64_t copies = 0;  // that reopening makes
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {

@@ -45,7 +45,15 @@ std::vector<std::vector<int32_t>> KvStore::sources(const Kept& kept, int64_t n_r
     return from;
 }
 
+// Rows of a codec that the device does not read are encoded in groups, of which none can leave alone.
+void KvStore::expect_rows_of_their_own() const {
+    if (layout_.codec == nullptr) return;
+    throw Error(ErrorKind::config, "a KV strategy that drops rows needs a codec whose rows the device reads as they are; "
+                                   "set kv.codec to f16, bf16, f32, i8, int8 or int4");
+}
+
 void KvStore::keep_rows(SequenceCache& sequence, uint32_t layer, int64_t n_rows, const Kept& kept) {
+    expect_rows_of_their_own();
     LayerCache& cache = sequence.layers[layer];
     Moves moves{0, 0, 0, sources(kept, n_rows), {}};
     moves.n_rows = static_cast<int64_t>(moves.from.front().size());
@@ -74,6 +82,7 @@ void KvStore::drop_pages(SequenceCache& sequence, uint32_t layer, int64_t n_rows
         throw Error(ErrorKind::plugin, "the KV strategy drops pages that are not full");
     }
     if (n_pages == 0) return;
+    expect_rows_of_their_own();
     if (on_rows_moved) {
         std::vector<int32_t> from;
         for (int64_t row = 0; row < n_rows; ++row) {

@@ -98,6 +98,7 @@ bool KvStore::gather(SequenceCache& sequence, uint32_t layer, std::span<const Ne
     for (; taken < wanted.size(); ++taken) {
         const Need& need = wanted[taken];
         const PageRef& page = cache.pages[need.group / per_head];
+        if (page == nullptr && layout_.codec != nullptr) continue;  // a row that is not encoded yet
         if (page == nullptr) {
             throw Error(ErrorKind::plugin, "the KV strategy names rows of page " +
                                                std::to_string(need.group / per_head) + ", which holds none yet");
@@ -215,7 +216,7 @@ void KvStore::plan_long_range(const LayerCache& cache, const kvp_segment& segmen
     for (int64_t at = segment.begin; at < segment.end;) {
         const int64_t next = std::min(segment.end, (at / page_tokens + 1) * page_tokens);
         const auto index = static_cast<uint32_t>(at / page_tokens);
-        if (cache.pages[index]->device_slot < 0) {
+        if (cache.pages[index] != nullptr && cache.pages[index]->device_slot < 0) {
             if (run_begin < at) plan.now.push_back(range(segment, run_begin, at));
             run_begin = next;
             streamed.pages.push_back(index);
@@ -227,7 +228,14 @@ void KvStore::plan_long_range(const LayerCache& cache, const kvp_segment& segmen
 }
 
 void KvStore::read(SequenceCache& sequence, uint32_t layer, std::span<const kvp_segment> segments, Scratch& scratch,
-                   const Attend& attend) {
+                   const Attend& attend_shown) {
+    const Attend decode_and_attend = [&](std::span<const kvp_segment* const> readable, bool merge) {
+        const std::vector<Need> decoded = show_decoded(sequence, layer, readable);
+        attend_shown(readable, merge);
+        hide_decoded(sequence, layer, decoded);
+    };
+    const Attend& attend = layout_.codec != nullptr ? decode_and_attend : attend_shown;
+    if (!spills_) return attend_all(segments, false, attend);
     for (Ticket& ticket : sequence.layers[layer].tickets) publish(ticket);
     ReadPlan plan = plan_read(sequence, layer, segments);
     attend_all(plan.now, false, attend);
@@ -368,14 +376,25 @@ void KvStore::read_rows_in_pieces(SequenceCache& sequence, uint32_t layer, const
     }
 }
 
-void KvStore::walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end, const Visit& visit) {
+void KvStore::walk(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end, const Visit& visit_shown) {
+    const Visit visit = [&](const kvp_rows& rows_of_piece, int64_t from, int64_t to) {
+        if (layout_.codec == nullptr) return visit_shown(rows_of_piece, from, to);
+        kvp_segment piece{};
+        piece.form = KVP_SEGMENT_RANGE;
+        piece.begin = from;
+        piece.end = to;
+        const kvp_segment* const named = &piece;
+        const std::vector<Need> decoded = show_decoded(sequence, layer, {&named, 1});
+        visit_shown(rows(sequence, layer), from, to);
+        hide_decoded(sequence, layer, decoded);
+    };
     const int64_t page_tokens = layout_.page_tokens;
     std::vector<uint32_t> away;
     for (int64_t at = begin; at < end;) {
         // A run of pages that are all readable, or all away.
         const auto is_here = [&](int64_t row) {
-            const Page& held = *sequence.layers[layer].pages[static_cast<size_t>(row / page_tokens)];
-            return options_.in_place || held.device_slot >= 0;
+            const Page* held = sequence.layers[layer].pages[static_cast<size_t>(row / page_tokens)].get();
+            return options_.in_place || held == nullptr || held->device_slot >= 0;
         };
         const bool here = is_here(at);
         int64_t next = at;

@@ -4,7 +4,8 @@ namespace kvplane {
 
 GroupTable::GroupTable(Device& device, uint32_t kv_heads, uint64_t stride)
     : stride_(stride), entries_(kv_heads * stride, 0) {
-    if (!device.reads_host_memory()) copy_ = Buffer(device, entries_.size() * sizeof(kvp_address), "group table");
+    if (!device.reads_host_memory() && !entries_.empty())
+        copy_ = Buffer(device, entries_.size() * sizeof(kvp_address), "group table");
 }
 
 kvp_address GroupTable::address(Device& device) {
@@ -15,7 +16,14 @@ kvp_address GroupTable::address(Device& device) {
 }
 
 LayerCache::LayerCache(Device& device, const PageLayout& layout, uint32_t n_pages, uint64_t stride)
-    : pages(n_pages), groups(device, layout.kv_heads, stride), resident(layout.kv_heads * stride, -1) {}
+    : pages(n_pages),
+      groups(device, layout.kv_heads, stride),
+      shown(device, layout.codec != nullptr ? layout.kv_heads : 0, stride),
+      resident(layout.kv_heads * stride, -1) {
+    if (layout.codec == nullptr) return;
+    const uint64_t bytes = uint64_t{layout.kv_heads} * layout.recent_groups * layout.shown_group_bytes();
+    recent = Buffer(device, bytes, "recent rows");
+}
 
 SequenceCache::SequenceCache(Device& device, const PageLayout& layout, uint64_t sequence_id, uint64_t tokens,
                              const std::vector<SidecarSpec>& specs)

@@ -92,7 +92,11 @@ struct LayerCache {
     LayerCache(Device& device, const PageLayout& layout, uint32_t n_pages, uint64_t stride);
 
     std::vector<std::shared_ptr<Page>> pages;  // null: no token yet
-    GroupTable groups;
+    GroupTable groups;                         // of what is stored
+    // With a codec that the device does not know:
+    GroupTable shown;               // what ops see: recent rows, and others while they are decoded
+    Buffer recent;                  // [kv_head][recent_groups], a ring of groups that are not encoded yet
+    int64_t n_encoded = 0;          // rows in pages
     std::vector<int32_t> resident;  // [kv_head][stride]: entry of the resident set, -1: none
     std::vector<Ticket> tickets;
     std::vector<Buffer> sidecars;
@@ -105,7 +109,8 @@ struct SequenceCache {
 
     uint64_t id;
     uint64_t max_tokens;
-    int64_t n_cached = 0;    // rows before this step of a layer that has dropped none
+    int64_t n_cached = 0;    // rows before this step, of a layer that has dropped none
+    int64_t n_stored = 0;    // of them in pages: all, unless a codec keeps recent rows apart
     int64_t fixed_rows = 0;  // the first rows, which replaced others or moved: a rewind cannot go below them
     uint32_t n_pages;        // a layer
     std::vector<LayerCache> layers;
@@ -113,6 +118,7 @@ struct SequenceCache {
 
     // Of one layer, before this step.
     int64_t n_rows(uint32_t layer) const { return n_cached - layers[layer].n_dropped; }
+    int64_t n_stored_rows(uint32_t layer) const { return n_stored - layers[layer].n_dropped; }
 
     uint64_t sidecar_capacity(uint32_t scope) const;
 };

@@ -65,6 +65,8 @@ const char* missing_function(const kvp_kv* table) {
 
 const char* missing_function(const kvp_codec* table) {
     KVPLANE_REQUIRE(kvp_codec, info);
+    KVPLANE_REQUIRE(kvp_codec, encode);
+    KVPLANE_REQUIRE(kvp_codec, decode);
     KVPLANE_REQUIRE(kvp_codec, encoded_bytes);
     return nullptr;
 }

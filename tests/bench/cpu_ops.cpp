@@ -1,9 +1,13 @@
 // Speed of the cpu plugin's ops on the shapes of SmolLM2-135M: width 576, 9 / 3 heads of 64, feed-forward 1536, 30
 // layers, vocabulary 49152; K-quants, which come in blocks of 256, on width 768 and feed-forward 2048.
-// KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set.
+// KVPLANE_BENCH_THREADS sets the threads (default 2), KVPLANE_CPU the instruction set, KVPLANE_BENCH_PLUGIN another build
+// of the plugin, to compare two in turn.
 #include <benchmark/benchmark.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <new>
 #include <optional>
 
 #include "support/random_weights.h"
@@ -15,7 +19,8 @@ using namespace kvplane::test;
 DeviceHarness& harness() {
     const char* threads = std::getenv("KVPLANE_BENCH_THREADS");
     const char* level = std::getenv("KVPLANE_CPU");
-    static DeviceHarness made(KVPLANE_CPU_PLUGIN, threads != nullptr ? std::atoi(threads) : 2,
+    const char* plugin = std::getenv("KVPLANE_BENCH_PLUGIN");
+    static DeviceHarness made(plugin != nullptr ? plugin : KVPLANE_CPU_PLUGIN, threads != nullptr ? std::atoi(threads) : 2,
                               level != nullptr ? level : "");
     return made;
 }
@@ -65,11 +70,32 @@ void linear(benchmark::State& state, const std::string& format, std::vector<int6
     state.counters["GOP/s"] = benchmark::Counter(operations * rounds / 1e9, benchmark::Counter::kIsRate);
 }
 
+// Bytes on huge pages, as the core's tiers are: on small ones the processor stops running ahead every 4 KiB.
+class HugePages {
+public:
+    explicit HugePages(size_t bytes) : bytes_((bytes + kPage - 1) / kPage * kPage) {
+        data_ = static_cast<uint8_t*>(std::aligned_alloc(kPage, bytes_));
+        if (data_ == nullptr) throw std::bad_alloc();
+        madvise(data_, bytes_, MADV_HUGEPAGE);
+        std::memset(data_, 0x21, bytes_);
+    }
+    ~HugePages() { std::free(data_); }
+    HugePages(const HugePages&) = delete;
+    HugePages& operator=(const HugePages&) = delete;
+
+    uint8_t* data() const { return data_; }
+
+private:
+    static constexpr size_t kPage = size_t{2} << 20;
+    size_t bytes_;
+    uint8_t* data_;
+};
+
 // One sequence's cached rows of one layer after another, in groups of 16 tokens as pages of 64 lay them out.
 struct Cache {
-    Cache(int64_t n_tokens, int64_t n_kv_heads, int64_t head_size, int copies) {
+    Cache(int64_t n_tokens, int64_t n_kv_heads, int64_t head_size, int copies)
+        : bytes(static_cast<size_t>(copies * (n_tokens + 63) / 64 * 64 * n_kv_heads * head_size * 4)) {
         const int64_t n_groups = (n_tokens + 15) / 16;
-        bytes.resize(static_cast<size_t>(copies * n_groups * n_kv_heads * 16 * head_size * 4), 0x21);
         for (int copy = 0; copy < copies; ++copy) {
             for (int64_t head = 0; head < n_kv_heads; ++head) {
                 for (int64_t group = 0; group < n_groups; ++group) {
@@ -90,7 +116,7 @@ struct Cache {
             rows.push_back(made);
         }
     }
-    std::vector<uint8_t> bytes;
+    HugePages bytes;
     std::vector<uint64_t> groups;
     std::vector<kvp_rows> rows;
 };
@@ -98,7 +124,7 @@ struct Cache {
 void attention(benchmark::State& state) {
     const int64_t n_rows = state.range(0);
     const int64_t depth = state.range(1);
-    constexpr int kCopies = 30;
+    const int kCopies = std::getenv("KC") ? std::atoi(std::getenv("KC")) : 30;
     Cache cache((depth + n_rows + 63) / 64 * 64, 3, 64, kCopies);
     const auto q = random_floats(static_cast<size_t>(n_rows * 576), 3);
     std::vector<float> out(q.size());
@@ -253,6 +279,7 @@ BENCHMARK_CAPTURE(linear, down_1b_f16, "f16", {2048}, 5632, 6)->Apply(decode_and
 BENCHMARK_CAPTURE(linear, gate_up_1b_f32, "f32", {5632, 5632}, 2048, 2)->Apply(decode_and_prefill);
 BENCHMARK(attention)
     ->Args({1, 0})
+    ->Args({1, 64})
     ->Args({1, 512})
     ->Args({1, 8192})
     ->Args({512, 0})

@@ -68,15 +68,25 @@ KVP_MANIFEST(MANIFEST);
 
 static kvp_status info(uint32_t head_size, kvp_codec_info* answer) {
     (void)head_size;
-    answer->bits = 8;
+    answer->block_tokens = 1;
     return KVP_OK;
+}
+
+static kvp_status encode(uint32_t head_size, uint64_t n_tokens, const uint16_t* rows, void* encoded) {
+    (void)head_size, (void)n_tokens, (void)rows, (void)encoded;
+    return KVP_UNSUPPORTED;
+}
+
+static kvp_status decode(uint32_t head_size, uint64_t n_tokens, const void* encoded, uint16_t* rows) {
+    (void)head_size, (void)n_tokens, (void)rows, (void)encoded;
+    return KVP_UNSUPPORTED;
 }
 
 static inline uint64_t encoded_bytes(uint32_t head_size, uint64_t n_tokens) {
     return head_size * n_tokens;
 }
 
-static const kvp_codec codec = {{TABLE_SIZE, 0, NULL}, info, ENCODED_BYTES};
+static const kvp_codec codec = {{TABLE_SIZE, 0, NULL}, info, encode, decode, ENCODED_BYTES};
 
 static kvp_status init(const kvp_host* host) {
     INIT_BODY

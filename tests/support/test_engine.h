@@ -42,7 +42,7 @@ struct TestEngine {
 // f32 arithmetic throughout, for comparisons with references.
 inline std::vector<std::string> exact(std::vector<std::string> more = {}) {
     more.push_back("device.exact_f32=true");
-    more.push_back("kv.dtype=f32");
+    more.push_back("kv.codec=f32");
     more.push_back("device.threads=2");
     return more;
 }
@@ -67,7 +67,7 @@ inline std::vector<std::string> tiny_limits(const std::string& model_path, uint3
 constexpr double kInt8RowsError = 0.25;
 
 inline std::vector<std::string> with_int8_rows(std::vector<std::string> settings) {
-    settings.push_back("kv.dtype=i8");
+    settings.push_back("kv.codec=i8");
     return settings;
 }
 

@@ -19,12 +19,15 @@ struct ConfigOptions {
 int check(const ConfigOptions& options) {
     Pipeline pipeline = load_pipeline(options.pipeline);
     const Components plugins = open_components(pipeline);
+    start_components(plugins, pipeline);
+    check_together(plugins, pipeline);
     if (options.json) {
         print_json({{"ok", true}, {"warnings", pipeline.warnings()}});
         return 0;
     }
     for (const std::string& warning : pipeline.warnings()) std::cerr << "warning: " << warning << "\n";
-    std::cout << "ok: device " << plugins.device->id() << ", kv " << plugins.kv->id() << ", transfer "
+    std::cout << "ok: device " << plugins.device->id() << ", kv " << plugins.kv->id() << ", codec "
+              << plugins.codec->id() << ", transfer "
               << plugins.transfer->id() << "\n";
     return 0;
 }

@@ -77,7 +77,17 @@ enum {
 enum { KVP_TIER_DEVICE = 1, KVP_TIER_PINNED = 2, KVP_TIER_HOST = 3, KVP_TIER_DISK = 4 };
 
 /* Element types of plain arrays that cross by address. */
-enum { KVP_TYPE_F32 = 1, KVP_TYPE_F16 = 2, KVP_TYPE_BF16 = 3, KVP_TYPE_I8 = 4, KVP_TYPE_I4 = 5, KVP_TYPE_I32 = 6 };
+enum {
+    KVP_TYPE_F32 = 1,
+    KVP_TYPE_F16 = 2,
+    KVP_TYPE_BF16 = 3,
+    KVP_TYPE_I8 = 4,
+    KVP_TYPE_I4 = 5,
+    KVP_TYPE_I32 = 6,
+    /* of cached rows only (ops.h) */
+    KVP_TYPE_I8_GROUPS = 7,
+    KVP_TYPE_I4_GROUPS = 8
+};
 
 /* Plugin kinds, by name in manifests and in get_kind. */
 #define KVP_KIND_DEVICE "device"

@@ -33,7 +33,7 @@ typedef struct kvp_kv_model {
     uint32_t context;              /* most tokens of a sequence */
     uint32_t page_tokens;          /* tokens of a page */
     uint32_t group_tokens;         /* tokens of a group, the unit that is fetched */
-    uint32_t kv_type;              /* of cached rows: KVP_TYPE_F16, KVP_TYPE_F32 or KVP_TYPE_I8 */
+    uint32_t kv_type;              /* of cached rows as ops read them: KVP_TYPE_* of kvp_rows */
     uint32_t reads_tiers_in_place; /* 1: the device reads every tier where it is, nothing has to be fetched */
     float norm_epsilon;
     uint32_t rope_style; /* KVP_ROPE_*, 0: no RoPE */

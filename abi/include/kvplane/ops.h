@@ -15,7 +15,7 @@
  *  kvp.attention_input/1  norm[D], q, k, v, freq[r/2]  x[n,D], positions i32[n], q[n,H*d], k[n,G*d], v[n,G*d]
  *                                               kvp_attention_input_attributes, kvp_kv_write_arguments
  *  kvp.feed_forward/1     norm[D], gate w[F,D], up w[F,D], down w[D,F]   x[n,D]  kvp_feed_forward_attributes  in place
- *  kvp.attention/1        -                     q[n,H*d], out[n,H*d], lse[n,H]             kvp_attention_arguments
+ *  kvp.attention/1        -                     q[n,H*d], out[n,H*d], lse[n,H]             kvp_row_attributes or -, kvp_attention_arguments
  *  kvp.column_statistics/1 -                    q[n,H*d], k[n,G*d]                         kvp_column_statistics_arguments
  *  kvp.partial_index/1    -                     -                                          kvp_partial_index_arguments
  *  kvp.partial_keys/1     -                     -                                          kvp_partial_keys_arguments
@@ -34,9 +34,16 @@
  * core asks op_support and puts rms_norm, linear, rope, kv_write and swiglu where the answer is no, or where a strategy
  * wants to see what is in between.
  *
- * A cached row is K||V of one (token, KV head): 2*d values in one run of kvp_row_bytes bytes. KVP_TYPE_F16, KVP_TYPE_F32:
- * plain values. KVP_TYPE_I8: int8 values, 2*d of them in [-127, 127], then two f16, the scales of K and of V; a value is
+ * A cached row is K||V of one (token, KV head): 2*d values in one run of kvp_row_bytes bytes. KVP_TYPE_F16, KVP_TYPE_F32,
+ * KVP_TYPE_BF16: plain values. KVP_TYPE_I8: int8 values, 2*d of them in [-127, 127], then two f16, the scales of K and of V; a value is
  * its half's scale times its int8. Scales stand with their row, so that a row can still be moved and read alone.
+ * KVP_TYPE_I8_GROUPS, KVP_TYPE_I4_GROUPS: codes of B = 8 or 4 bits, those of K, then those of V; then for each 64 columns
+ * of K, and then of V, two f16: a reciprocal scale s and a minimum m; a value is code / s + m. Of 4 bits a byte holds two
+ * columns, the even one in the high half. Written from x in f32, limited to what f16 can hold, where columns from d to the
+ * next multiple of 64 are zeros that count but are not stored: m = f16(min x); s = f16(min((2^B - 1) / (max x - min x),
+ * 65504)), 1 where max x = min x; code = (x - m) * s, rounded to the nearest, ties to even, in [0, 2^B - 1]. A group with
+ * a value that is no number gets such a minimum. Every device knows F16 and F32 rows; of the others one says by op_support
+ * of kvp.attention/1 with kvp_row_attributes whether all its ops read and write them.
  * Rows stand in *groups* of `group_tokens` tokens of one KV head, one run of bytes; where a group is says the group
  * table: address of group t / group_tokens of KV head g at groups[g * groups_stride + t / group_tokens], 0 when it is
  * not where the device can read it. */
@@ -77,15 +84,25 @@ typedef struct kvp_rows {
     uint32_t n_kv_heads;
     uint32_t head_size;
     uint32_t group_tokens;
-    uint32_t type; /* KVP_TYPE_F16, KVP_TYPE_F32 or KVP_TYPE_I8 */
+    uint32_t type; /* KVP_TYPE_*, see above */
 } kvp_rows;
+
+/* Attributes of kvp.attention/1, or NULL: rows of any type that the device knows. */
+typedef struct kvp_row_attributes {
+    kvp_head head;
+    uint32_t type;
+    uint32_t head_size;
+} kvp_row_attributes;
 
 /* Bytes of a cached row, 0 for a type that rows cannot have. */
 static inline uint64_t kvp_row_bytes(uint32_t type, uint32_t head_size) {
     switch (type) {
         case KVP_TYPE_F32: return (uint64_t)8 * head_size;
         case KVP_TYPE_F16: return (uint64_t)4 * head_size;
+        case KVP_TYPE_BF16: return (uint64_t)4 * head_size;
         case KVP_TYPE_I8: return (uint64_t)2 * head_size + 4;
+        case KVP_TYPE_I8_GROUPS: return (uint64_t)2 * head_size + ((uint64_t)head_size + 63) / 64 * 8;
+        case KVP_TYPE_I4_GROUPS: return (uint64_t)head_size + ((uint64_t)head_size + 63) / 64 * 8;
         default: return 0;
     }
 }
@@ -217,7 +234,8 @@ typedef struct kvp_partial_index_arguments {
     uint32_t head_size;
 } kvp_partial_index_arguments;
 
-/* Partial keys of cached rows [token_begin, token_end): key * projection - mean. Stored as [G][capacity / 16] tiles of 16
+/* Partial keys of cached rows [token_begin, token_end): key * projection - mean. Without a projection, key[columns] - mean:
+ * a skew of unit vectors need not be multiplied with. Stored as [G][capacity / 16] tiles of 16
  * rows side by side, capacity a multiple of 16:
  *   F32, F16  [n_columns][16]: the values as they are (mean not subtracted)
  *   I8        [n_columns / 4][16][4]: round(x / s) + 128, s = max|x| / 127 a row, with scales f32[G][capacity]
@@ -227,7 +245,8 @@ typedef struct kvp_partial_index_arguments {
 typedef struct kvp_partial_keys_arguments {
     kvp_head head;
     const kvp_rows* rows;
-    kvp_address projection;
+    kvp_address projection; /* 0: columns is used */
+    kvp_address columns;    /* i32[G][n_columns], the index of partial_index, -1: nothing */
     kvp_address mean;
     kvp_address keys;
     kvp_address scales;
@@ -246,7 +265,8 @@ typedef struct kvp_partial_keys_arguments {
  * pages[g][e / page_tokens] * page_tokens + e % page_tokens, as far as it is below n_tokens. */
 typedef struct kvp_partial_scores_arguments {
     kvp_head head;
-    kvp_address projection;
+    kvp_address projection; /* as in partial_keys */
+    kvp_address columns;
     kvp_address keys;
     kvp_address scales;
     kvp_address scores;
@@ -318,12 +338,12 @@ typedef struct kvp_select_pages_arguments {
     uint32_t head_size;
     uint32_t page_tokens;
     uint32_t count;
-    uint32_t reserved0;
+    uint32_t type; /* of means and spreads */
 } kvp_select_pages_arguments;
 
-/* means: virtual rows f32[G][capacity] of mean K||V of each page, brought up to date for cached rows
- * [token_begin, token_end) that were appended; spreads f32[G][capacity][d]: the standard deviation of its K. A page that
- * token_begin lies inside of goes on from its old values. */
+/* means: virtual rows [G][capacity] of mean K||V of each page, brought up to date for cached rows
+ * [token_begin, token_end) that were appended; spreads [G][capacity][d]: the standard deviation of its K. Both are of
+ * `type`, F16 or F32. A page that token_begin lies inside of goes on from its old values. */
 typedef struct kvp_page_means_arguments {
     kvp_head head;
     const kvp_rows* rows;
@@ -333,7 +353,7 @@ typedef struct kvp_page_means_arguments {
     int64_t token_begin;
     int64_t token_end;
     uint32_t page_tokens;
-    uint32_t reserved0;
+    uint32_t type;
 } kvp_page_means_arguments;
 
 /* bias f32[G][capacity] of the first ceil(n_tokens / page_tokens) pages: log of the number of the page's rows that are

@@ -14,12 +14,28 @@ struct RowLayout {
     RowType type;
     int64_t head_size;
 
-    int64_t element_bytes() const { return type == RowType::F32 ? 4 : type == RowType::F16 ? 2 : 1; }
-    int64_t bytes() const { return 2 * head_size * element_bytes() + (type == RowType::I8 ? 4 : 0); }
+    // Of K, and of V.
+    int64_t half_bytes() const {
+        switch (type) {
+            case RowType::F32: return 4 * head_size;
+            case RowType::F16:
+            case RowType::BF16: return 2 * head_size;
+            case RowType::I4Groups: return head_size / 2;
+            default: return head_size;
+        }
+    }
+    int64_t scale_bytes() const {
+        if (type == RowType::I8) return 2;
+        return in_groups() ? (head_size + kGroupColumns - 1) / kGroupColumns * 4 : 0;
+    }
+    int64_t bytes() const { return 2 * (half_bytes() + scale_bytes()); }
+    bool in_groups() const { return type == RowType::I8Groups || type == RowType::I4Groups; }
+    // Attention multiplies these as they are; the others it widens to f32 first, a block at a time.
+    bool is_multiplied() const { return type == RowType::F32 || type == RowType::F16 || type == RowType::I8; }
     // From the row's begin.
-    int64_t value() const { return head_size * element_bytes(); }
-    int64_t key_scale() const { return 2 * head_size; }
-    int64_t value_scale() const { return 2 * head_size + 2; }
+    int64_t value() const { return half_bytes(); }
+    int64_t key_scale() const { return 2 * half_bytes(); }
+    int64_t value_scale() const { return 2 * half_bytes() + scale_bytes(); }
 };
 
 class CachedRows {
@@ -27,17 +43,14 @@ public:
     explicit CachedRows(const kvp_rows* rows) {
         if (!KVP_COVERS(kvp_rows, rows, type)) invalid("the cached rows are missing");
         if (rows->groups == 0) invalid("the cached rows have no group table");
-        if (kvp_row_bytes(rows->type, rows->head_size) == 0) unsupported("cached rows must be f16, f32 or i8");
+        if (kvp_row_bytes(rows->type, rows->head_size) == 0) unsupported("no such type of cached rows");
         if (rows->head_size == 0 || rows->head_size % 16 != 0) unsupported("the head size must be a multiple of 16");
         if (rows->group_tokens == 0 || rows->n_kv_heads == 0) invalid("the cached rows have no heads or empty groups");
         groups_ = reinterpret_cast<const uint64_t*>(rows->groups);
         groups_stride_ = rows->groups_stride;
         group_tokens_ = rows->group_tokens;
         n_kv_heads_ = rows->n_kv_heads;
-        layout_ = {rows->type == KVP_TYPE_F16   ? RowType::F16
-                   : rows->type == KVP_TYPE_F32 ? RowType::F32
-                                                : RowType::I8,
-                   rows->head_size};
+        layout_ = {row_type(rows->type), rows->head_size};
     }
 
     int64_t n_kv_heads() const { return n_kv_heads_; }
@@ -84,6 +97,17 @@ public:
     }
 
 private:
+    static RowType row_type(uint32_t type) {
+        switch (type) {
+            case KVP_TYPE_F32: return RowType::F32;
+            case KVP_TYPE_F16: return RowType::F16;
+            case KVP_TYPE_BF16: return RowType::BF16;
+            case KVP_TYPE_I8_GROUPS: return RowType::I8Groups;
+            case KVP_TYPE_I4_GROUPS: return RowType::I4Groups;
+            default: return RowType::I8;
+        }
+    }
+
     const uint64_t* groups_;
     uint64_t groups_stride_;
     uint32_t group_tokens_;

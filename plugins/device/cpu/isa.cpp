@@ -40,6 +40,7 @@ const Kernels& kernels_avx512bf16() {
     static const Kernels table = [] {
         Kernels made = kernels_avx512();
         made.prefill = prefill_avx512bf16();
+        made.decode[static_cast<size_t>(RowType::F16)] = decode_avx512bf16();
         return made;
     }();
     return table;

@@ -46,6 +46,13 @@ void NewRows::write(int64_t row, int64_t head, const float* values, bool is_valu
             std::memcpy(place + (is_value ? layout_.value_scale() : layout_.key_scale()), &scale, sizeof scale);
             return;
         }
+        case RowType::BF16: kernels_.to_bf16(values, reinterpret_cast<uint16_t*>(out), d); return;
+        case RowType::I8Groups:
+        case RowType::I4Groups: {
+            auto* scales = place + (is_value ? layout_.value_scale() : layout_.key_scale());
+            kernels_.to_groups(layout_.type, values, out, reinterpret_cast<uint16_t*>(scales), d);
+            return;
+        }
     }
 }
 

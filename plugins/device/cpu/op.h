@@ -36,6 +36,7 @@ public:
     const T& attributes() const {
         return structure<T>(request_.attributes, "the op's attribute struct");
     }
+    bool has_attributes() const { return request_.attributes != nullptr; }
     uint32_t n_constants() const { return request_.n_constants; }
     const kvp_tensor& constant(uint32_t index) const {
         if (index >= request_.n_constants || request_.constants == nullptr || request_.constants[index] == nullptr) {

@@ -1,6 +1,6 @@
-// kvp.attention/1. The work is cut into tiles (sequence, KV head, some query rows); where those are too few for the
-// threads, as in decode, each is cut again along its cached rows, and the parts are merged by their sums of
-// exponentials.
+// kvp.attention/1. The work is cut into tiles (sequence, some query rows, a KV head or, of few queries, several); where
+// those are too few for the threads, as in decode, each is cut again along its cached rows, and the parts are merged by
+// their sums of exponentials.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLeastTileQueries = 48;  // three vectors of the widest level
 constexpr int64_t kMostTileQueries = 384;  // unpacking a block of rows then costs little beside using it
 constexpr int64_t kTilesPerThread = 6;
-constexpr int64_t kLeastSlots = 128;  // of a part: below, merging costs more than another thread saves
+constexpr int64_t kLeastPartRows = 256;  // of all its heads: below, waking a thread and merging cost more than they save
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 
 struct Job {
@@ -80,7 +80,7 @@ public:
             finish(job, part_result(job.first_part));
         };
         const auto n_jobs = static_cast<int64_t>(jobs_.size());
-        if (most_queries_ > kFewQueries) {
+        if (most_queries_ > kFewQueries * kMostTileHeads) {
             pool.run(n_jobs, merge);
         } else {  // less work than a region costs
             for (int64_t i = 0; i < n_jobs; ++i) merge(i, 0);
@@ -119,20 +119,25 @@ private:
         head_size_ = std::max(head_size_, d);
         for (int64_t row = 0; row < item.n_rows; row += tile_rows) {
             const int64_t n_rows = std::min(tile_rows, item.n_rows - row);
-            most_queries_ = std::max(most_queries_, n_rows * group);
-            for (int64_t head = 0; head < rows.n_kv_heads(); ++head) {
+            const int64_t heads = n_rows * group <= kFewQueries ? kMostTileHeads : 1;
+            for (int64_t head = 0; head < rows.n_kv_heads(); head += heads) {
                 const int64_t at = item.row_begin + row;
-                const Tile tile{&segments,
-                                head,
-                                group,
-                                n_rows,
-                                item.token_begin + row,
-                                0,
-                                segments.n_slots(head),
-                                q_.row(at) + head * group * d,
-                                q_.columns,
-                                scale,
-                                exact_f32_};
+                Tile tile{&segments,
+                          head,
+                          std::min(heads, rows.n_kv_heads() - head),
+                          group,
+                          n_rows,
+                          item.token_begin + row,
+                          0,
+                          0,
+                          q_.row(at) + head * group * d,
+                          q_.columns,
+                          scale,
+                          exact_f32_};
+                for (int64_t i = 0; i < tile.n_kv_heads; ++i) {
+                    tile.last_slot = std::max(tile.last_slot, segments.n_slots(head + i));
+                }
+                most_queries_ = std::max(most_queries_, tile.n_queries());
                 jobs_.push_back({tile, at, head * group, item.merge != 0, 0, 1});
             }
         }
@@ -140,21 +145,25 @@ private:
 
     void split() {
         const int64_t threads = queue_.device.pool.n_threads();
-        int64_t slots = 0;
-        for (const Job& job : jobs_) slots += job.tile.last_slot;
-        int64_t size = std::numeric_limits<int64_t>::max() / 2;
-        if (threads > 1 && static_cast<int64_t>(jobs_.size()) < 4 * threads) {
-            size = std::max(kLeastSlots, (slots / (threads * 8) + kBlockRows - 1) / kBlockRows * kBlockRows);
-        }
+        int64_t rows = 0;
+        for (const Job& job : jobs_) rows += job.tile.last_slot * job.tile.n_kv_heads;
+        const bool cut = threads > 1 && static_cast<int64_t>(jobs_.size()) < 4 * threads;
+        const int64_t part_rows = std::max(kLeastPartRows, rows / (threads * 8));
         for (size_t i = 0; i < jobs_.size(); ++i) {
             Job& job = jobs_[i];
-            const int64_t n = std::max<int64_t>(1, (job.tile.last_slot + size - 1) / size);
+            const Tile& tile = job.tile;
+            int64_t size = std::max<int64_t>(1, tile.last_slot);
+            const int64_t n_parts = cut ? tile.last_slot * tile.n_kv_heads / part_rows : 1;
+            if (n_parts > 1) {
+                size = (tile.last_slot + n_parts - 1) / n_parts;
+                const int64_t step = size >= 4 * kBlockRows ? kBlockRows : 16;
+                size = (size + step - 1) / step * step;
+            }
             job.first_part = static_cast<int64_t>(parts_.size());
-            job.n_parts = n;
-            for (int64_t part = 0; part < n; ++part) {
-                const int64_t first = part * (n == 1 ? 0 : size);
-                parts_.push_back({static_cast<int64_t>(i), first,
-                                  n == 1 ? job.tile.last_slot : std::min(job.tile.last_slot, first + size)});
+            job.n_parts = std::max<int64_t>(1, (tile.last_slot + size - 1) / size);
+            for (int64_t part = 0; part < job.n_parts; ++part) {
+                parts_.push_back(
+                    {static_cast<int64_t>(i), part * size, std::min(tile.last_slot, (part + 1) * size)});
             }
         }
     }
@@ -171,7 +180,7 @@ private:
     void merge_parts(const Job& job) const {
         const int64_t d = job.tile.segments->rows().head_size();
         const Partial total = part_result(job.first_part);
-        for (int64_t q = 0; q < job.tile.n_rows * job.tile.group; ++q) {
+        for (int64_t q = 0; q < job.tile.n_queries(); ++q) {
             float maximum = kNegativeInfinity;
             for (int64_t part = 0; part < job.n_parts; ++part) {
                 maximum = std::max(maximum, part_result(job.first_part + part).maxima[q]);
@@ -193,9 +202,11 @@ private:
     // Divides, and merges with what out and lse held if the item says so.
     void finish(const Job& job, const Partial& from) const {
         const int64_t d = job.tile.segments->rows().head_size();
-        for (int64_t q = 0; q < job.tile.n_rows * job.tile.group; ++q) {
-            const int64_t row = job.row + q / job.tile.group;
-            const int64_t head = job.head + q % job.tile.group;
+        const int64_t n = job.tile.head_queries();
+        const int64_t group = job.tile.group;
+        for (int64_t q = 0; q < job.tile.n_queries(); ++q) {
+            const int64_t row = job.row + q % n / group;
+            const int64_t head = job.head + q / n * group + q % group;
             float* out = out_.row(row) + head * d;
             float& lse = lse_.row(row)[head];
             const float here = from.sums[q] > 0 ? from.maxima[q] + std::log(from.sums[q]) : kNegativeInfinity;
@@ -240,6 +251,17 @@ void run(kvp_queue& queue, const Operands& operands, const void* arguments) {
 
 }  // namespace
 
-const Operation kAttention = plain_operation<run>("kvp.attention/1");
+const Operation kAttention = [] {
+    Operation made = plain_operation<run>("kvp.attention/1");
+    made.check = [](const Device&, const Request& request) -> uint64_t {
+        request.expect_constants(0);
+        if (!request.has_attributes()) return 0;
+        const auto& rows = request.attributes<kvp_row_attributes>();
+        if (kvp_row_bytes(rows.type, rows.head_size) == 0) unsupported("no such type of cached rows");
+        if (rows.head_size % 16 != 0) unsupported("the head size must be a multiple of 16");
+        return 0;
+    };
+    return made;
+}();
 
 }  // namespace kvplane::cpu

@@ -28,9 +28,11 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
         const int64_t count = reinterpret_cast<const int32_t*>(a.counts)[head];
         if (count < 0 || static_cast<uint64_t>(count) > a.index_stride)
             invalid("page_bias counts more rows than its index holds");
+        int64_t page = 0;  // rows ascend: no division a row
         for (int64_t i = 0; i < count; ++i) {
             if (index[i] < begin || index[i] >= end) continue;
-            --left[static_cast<uint32_t>(index[i]) / a.page_tokens];
+            while (index[i] >= (page + 1) * page_tokens) ++page;
+            --left[page];
         }
         float* bias = reinterpret_cast<float*>(a.bias) + head * a.capacity;
         queue.device.kernels.logarithms(left, bias, n_pages);

@@ -6,6 +6,7 @@
 #include "cached_rows.h"
 #include "op.h"
 #include "partial_rows.h"
+#include "projection.h"
 
 namespace kvplane::cpu {
 namespace {
@@ -15,8 +16,8 @@ constexpr int64_t kChunk = 64;  // rows projected at once, whole tiles
 class PartialKeys {
 public:
     PartialKeys(kvp_queue& queue, const kvp_partial_keys_arguments& a)
-        : queue_(queue), a_(a), cached_(a.rows), out_(a.keys, a.capacity, a.type, a.n_columns), n_(a.n_columns) {
-        if (a.projection == 0) invalid("partial_keys has no projection");
+        : queue_(queue), a_(a), cached_(a.rows), out_(a.keys, a.capacity, a.type, a.n_columns), n_(a.n_columns),
+          projection_(a.projection, a.columns, cached_.head_size(), n_, cached_.n_kv_heads()) {
         if (out_.has_codes() && (a.mean == 0 || a.scales == 0))
             invalid("quantised partial keys need a mean and scales");
         if (a.token_begin < 0 || a.token_end < a.token_begin || a.token_end > out_.capacity) {
@@ -58,8 +59,7 @@ private:
         const uint8_t* rows[kChunk];
         for (int64_t row = 0; row < n_rows; ++row) rows[row] = cached_.row(head, token + row);
         cached_.widen(kernels, rows, n_rows, scratch);
-        const float* projection = reinterpret_cast<const float*>(a_.projection) + head * d * n_;
-        kernels.multiply(scratch, d, 1, projection, n_, projected, n_, n_rows, d, n_, false);
+        projection_.apply(kernels, head, scratch, n_rows, projected);
         if (out_.has_codes()) {
             const float* mean = reinterpret_cast<const float*>(a_.mean) + head * n_;
             for (int64_t row = 0; row < n_rows; ++row) {
@@ -96,6 +96,7 @@ private:
     const CachedRows cached_;
     const PartialRows out_;
     const int64_t n_;
+    const Projection projection_;
 };
 
 void run(kvp_queue& queue, const Operands& operands, const void* pointer) {

@@ -2,16 +2,19 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <optional>
 
 #include "op.h"
 #include "page_lists.h"
 #include "partial_rows.h"
+#include "projection.h"
 
 namespace kvplane::cpu {
 namespace {
 
 constexpr int64_t kBlock64 = 64;
 constexpr int64_t kLeastRows = 512;  // of a part
+constexpr int64_t kStepsAhead = 2;   // what is asked for while a page is read
 
 class PartialScores {
 public:
@@ -30,13 +33,14 @@ public:
         }
         if (q.columns != static_cast<int64_t>(a.n_heads) * d_) invalid("q is not as wide as its heads");
         if (a.row < 0 || a.row >= q.rows) invalid("partial_scores names a row outside q");
-        if (a.projection == 0 || a.scores == 0) invalid("partial_scores lacks an array");
+        if (a.scores == 0) invalid("partial_scores lacks an array");
         if (keys_.has_codes() && a.scales == 0) invalid("quantised partial keys need scales");
         if (a.n_tokens < 0 || a.n_tokens > keys_.capacity) invalid("partial_scores counts more rows than there are");
         if (static_cast<uint64_t>(pages_.most_entries()) > a.scores_stride) {
             invalid("partial_scores has no room for its scores");
         }
         if (pages_.listed() && a.page_tokens % kKeyTile != 0) invalid("listed pages hold whole tiles of 16 rows");
+        projection_.emplace(a.projection, a.columns, d_, n_, a.n_kv_heads);
         group_ = a.n_heads / a.n_kv_heads;
         q_ = q.row(a.row);
     }
@@ -76,9 +80,8 @@ private:
         auto* parts = queue_.workspace.bytes.get(2 * n_heads * padded_);
         queries_ = queue_.workspace.key_queries.get(n_heads);
         for (int64_t head = 0; head < a_.n_kv_heads; ++head) {
-            const float* projection = reinterpret_cast<const float*>(a_.projection) + head * d_ * n_;
             float* own = values + head * group_ * n_;
-            kernels.multiply(q_ + head * group_ * d_, d_, 1, projection, n_, own, n_, group_, d_, n_, false);
+            projection_->apply(kernels, head, q_ + head * group_ * d_, group_, own);
             const float* steps =
                 keys_.format == KeyFormat::I4 ? reinterpret_cast<const float*>(a_.scales) + head * n_ : nullptr;
             for (int64_t i = 0; i < group_; ++i) {
@@ -96,23 +99,23 @@ private:
     void score(int64_t head, int64_t chunk) const {
         const int64_t begin = chunk * chunk_;
         const int64_t end = std::min(pages_.n_entries(head), begin + chunk_);
-        for (int64_t at = begin; at < end;) {  // a run of rows
-            const int64_t row = pages_.row(head, at);
-            int64_t next = pages_.listed() ? std::min(end, at + a_.page_tokens) : end;
-            while (next < end && pages_.row(head, next) == row + next - at) {
-                next = std::min(end, next + a_.page_tokens);
-            }
-            const KeyScan scan{keys_.tiles(head) + row / kKeyTile * keys_.tile_bytes,
-                               reinterpret_cast<const float*>(a_.scales) + head * keys_.capacity + row,
+        const int64_t step = pages_.listed() ? a_.page_tokens : kBlock64;
+        const auto tiles = [&](int64_t entry) {
+            return keys_.tiles(head) + pages_.row(head, entry) / kKeyTile * keys_.tile_bytes;
+        };
+        for (int64_t at = begin; at < end; at += step) {
+            const int64_t ahead = at + kStepsAhead * step;
+            const KeyScan scan{tiles(at),
+                               reinterpret_cast<const float*>(a_.scales) + head * keys_.capacity + pages_.row(head, at),
                                n_,
-                               next - at,
+                               std::min(step, end - at),
                                queries_ + head * group_,
                                group_,
                                raw_ + head * group_ * raw_stride_ + at,
                                raw_stride_,
-                               maxima_ + (head * n_chunks_ + chunk) * group_};
+                               maxima_ + (head * n_chunks_ + chunk) * group_,
+                               ahead < end ? tiles(ahead) : nullptr};
             queue_.device.kernels.scan_keys[static_cast<size_t>(keys_.format)](scan);
-            at = next;
         }
     }
 
@@ -134,6 +137,7 @@ private:
     const int64_t n_;
     const int64_t padded_;
     const int64_t d_;
+    std::optional<Projection> projection_;
     int64_t group_ = 1;
     const float* q_ = nullptr;
 

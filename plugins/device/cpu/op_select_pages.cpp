@@ -3,13 +3,14 @@
 #include <cmath>
 #include <limits>
 
+#include "cached_rows.h"
 #include "op.h"
 
 namespace kvplane::cpu {
 namespace {
 
 constexpr int64_t kBlockPages = 64;
-constexpr int64_t kLeastPages = 128;  // of a part
+constexpr int64_t kLeastPages = 64;  // of a part
 
 float largest(const float* x, int64_t n) {  // a multiple of 16; in lanes that do not wait for each other
     float lanes[16];
@@ -35,6 +36,8 @@ public:
             invalid("select_pages lacks an array");
         if (a.page_tokens == 0 || a.n_tokens < 0)
             invalid("select_pages has pages of 0 tokens or a wrong number of rows");
+        if (a.type != KVP_TYPE_F16 && a.type != KVP_TYPE_F32) unsupported("page means must be f16 or f32");
+        type_ = a.type == KVP_TYPE_F16 ? RowType::F16 : RowType::F32;
         n_pages_ = (a.n_tokens + a.page_tokens - 1) / a.page_tokens;
         if (static_cast<uint64_t>(n_pages_) > a.capacity)
             invalid("select_pages counts more pages than there are means");
@@ -51,8 +54,7 @@ public:
         const int64_t n_heads = a_.n_heads;
         stride_ = (n_pages_ + kBlockPages - 1) / kBlockPages * kBlockPages;
         scores_ = queue_.workspace.floats.get((2 * n_heads + 1) * stride_);
-        magnitudes_ = queue_.workspace.more_floats.get(n_heads * d_ + group_);
-        for (int64_t i = 0; i < n_heads * d_; ++i) magnitudes_[i] = std::abs(q_[i]);
+        pack_queries();
 
         const int64_t chunk = std::max(kLeastPages, stride_ / queue_.device.pool.n_threads());
         const int64_t n_chunks = (n_pages_ + chunk - 1) / chunk;
@@ -65,26 +67,39 @@ public:
     }
 
 private:
+    const DecodeKernels& decode() const {
+        return queue_.device.kernels.decode_exact[static_cast<size_t>(type_)];
+    }
+
+    void pack_queries() {
+        const int64_t n_heads = a_.n_heads;
+        float* magnitudes = queue_.workspace.more_floats.get(n_heads * d_ + group_);
+        maxima_ = magnitudes + n_heads * d_;
+        for (int64_t i = 0; i < n_heads * d_; ++i) magnitudes[i] = std::abs(q_[i]);
+        packed_ = reinterpret_cast<uint8_t*>(queue_.workspace.bytes.get(2 * n_heads * packed_query_bytes(d_)));
+        decode().pack_queries(q_, n_heads, d_, packed_);
+        decode().pack_queries(magnitudes, n_heads, d_, packed_ + n_heads * packed_query_bytes(d_));
+    }
+
     // q . mean + |q| . spread, of the group's heads.
     void score(int64_t head, int64_t begin, int64_t end) const {
-        const Kernels& kernels = queue_.device.kernels;
         const auto* means = reinterpret_cast<const uint8_t*>(a_.means);
         const auto* spreads = reinterpret_cast<const uint8_t*>(a_.spreads);
-        const auto capacity = static_cast<int64_t>(a_.capacity);
+        const int64_t row_bytes = RowLayout{type_, d_}.bytes();
+        const int64_t first_page = head * static_cast<int64_t>(a_.capacity);
+        const uint8_t* queries = packed_ + head * group_ * packed_query_bytes(d_);
+        const uint8_t* magnitudes = queries + a_.n_heads * packed_query_bytes(d_);
         const uint8_t* rows[2][kBlockPages];
         for (int64_t first = begin; first < end; first += kBlockPages) {
             const int64_t n = std::min(kBlockPages, end - first);
             for (int64_t i = 0; i < n; ++i) {
-                const int64_t page = head * capacity + first + i;
-                rows[0][i] = means + page * 2 * d_ * static_cast<int64_t>(sizeof(float));
-                rows[1][i] = spreads + page * d_ * static_cast<int64_t>(sizeof(float));
+                rows[0][i] = means + (first_page + first + i) * row_bytes;
+                rows[1][i] = spreads + (first_page + first + i) * row_bytes / 2;
             }
             float* scores = scores_ + head * group_ * stride_ + first;
             float* beside = scores + a_.n_heads * stride_;
-            const int64_t at = head * group_ * d_;
-            kernels.score_rows(RowType::F32, q_ + at, d_, group_, {rows[0], n, 0, nullptr, 0}, d_, scores, stride_);
-            kernels.score_rows(RowType::F32, magnitudes_ + at, d_, group_, {rows[1], n, 0, nullptr, 0}, d_, beside,
-                               stride_);
+            decode().score(queries, group_, {rows[0], n, 0, nullptr}, d_, scores, stride_);
+            decode().score(magnitudes, group_, {rows[1], n, 0, nullptr}, d_, beside, stride_);
             for (int64_t i = 0; i < group_; ++i) {
                 for (int64_t j = 0; j < n; ++j) scores[i * stride_ + j] += beside[i * stride_ + j];
             }
@@ -94,14 +109,13 @@ private:
     void choose(int64_t head, int64_t n_kept, int32_t* scratch) const {
         const Kernels& kernels = queue_.device.kernels;
         float* scores = scores_ + head * group_ * stride_;
-        float* maxima = magnitudes_ + static_cast<int64_t>(a_.n_heads) * d_;
         for (int64_t i = 0; i < group_; ++i) {
             std::fill(scores + i * stride_ + n_pages_, scores + (i + 1) * stride_,
                       -std::numeric_limits<float>::infinity());
-            maxima[i] = largest(scores + i * stride_, stride_);
+            maxima_[i] = largest(scores + i * stride_, stride_);
         }
         float* best = scores_ + 2 * a_.n_heads * stride_;
-        kernels.combine_scores(scores, stride_, maxima, group_, true, best, n_pages_);
+        kernels.combine_scores(scores, stride_, maxima_, group_, true, best, n_pages_);
         auto* pages = reinterpret_cast<int32_t*>(a_.pages) + static_cast<uint64_t>(head) * a_.pages_stride;
         kernels.select_largest(best, n_pages_, n_kept, scratch, pages);
     }
@@ -111,11 +125,13 @@ private:
     const int64_t d_;
     int64_t n_pages_ = 0;
     int64_t group_ = 1;
+    RowType type_ = RowType::F32;
     const float* q_ = nullptr;
 
     int64_t stride_ = 0;
     float* scores_ = nullptr;      // [2 * n_heads + 1][stride_]: of the means, of the spreads, the best of a group
-    float* magnitudes_ = nullptr;  // |q|, and room for the maxima of a group
+    float* maxima_ = nullptr;  // of a group
+    uint8_t* packed_ = nullptr;  // q, then |q|, of every head
 };
 
 void run(kvp_queue& queue, const Operands& operands, const void* pointer) {

@@ -9,7 +9,9 @@
 namespace kvplane::cpu {
 namespace {
 
-constexpr int64_t kParallelScores = 1 << 16;
+// Of all heads together: with fewer it is not worth to wake anybody, for selecting and for counting.
+constexpr int64_t kParallelScores = 1 << 13;
+constexpr int64_t kParallelCounts = 1 << 17;
 
 int64_t bounded(const kvp_select_rows_arguments& a, int64_t count) {
     const auto most = static_cast<int64_t>(std::floor(a.max_share * static_cast<float>(a.n_tokens)));
@@ -35,9 +37,8 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     const auto scores_of = [&](int64_t head) {
         return reinterpret_cast<const float*>(a.scores) + static_cast<uint64_t>(head) * a.scores_stride;
     };
-    // A few microseconds a head: not worth waking anybody unless the scores are many.
-    const auto for_each_head = [&](const auto& body) {
-        if (n * n_heads >= kParallelScores) {
+    const auto for_each_head = [&](int64_t least, const auto& body) {
+        if (n * n_heads >= least) {
             queue.device.pool.run(n_heads, [&](int64_t head, uint32_t) { body(head); });
         } else {
             for (int64_t head = 0; head < n_heads; ++head) body(head);
@@ -45,7 +46,7 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     };
 
     const auto shared_count = static_cast<int32_t>(std::floor(a.fixed_share * static_cast<float>(a.n_tokens)));
-    for_each_head([&](int64_t head) {
+    for_each_head(kParallelCounts, [&](int64_t head) {
         const bool strict = (a.flags & KVP_SELECT_STRICT) != 0;
         counts[head] =
             a.fixed_share >= 0
@@ -56,7 +57,7 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
         const int64_t total = std::accumulate(counts, counts + n_heads, int64_t{0});
         std::fill_n(counts, n_heads, static_cast<int32_t>(total / n_heads));
     }
-    for_each_head([&](int64_t head) {
+    for_each_head(kParallelScores, [&](int64_t head) {
         const int64_t begin = pages.entry_from(head, a.skip_begin);
         const int64_t end = std::max(begin, pages.entry_from(head, std::max<int64_t>(0, a.n_tokens - a.skip_end)));
         const int64_t count = std::min(bounded(a, counts[head]), end - begin);

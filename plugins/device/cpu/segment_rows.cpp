@@ -78,13 +78,13 @@ int64_t Segments::n_slots(int64_t kv_head) const {
 }
 
 RowCursor::RowCursor(const Segments& segments, int64_t kv_head, int64_t first, int64_t last, int64_t last_position)
-    : segments_(segments), kv_head_(kv_head), last_position_(last_position), slot_(first), left_(last - first) {}
+    : segments_(&segments), kv_head_(kv_head), last_position_(last_position), slot_(first), left_(last - first) {}
 
 bool RowCursor::next(RowBlock& block) {
     block.n = 0;
-    while (entry_ < segments_.entries_.size() && left_ > 0) {
-        const Segments::Entry& entry = segments_.entries_[entry_];
-        const int64_t n_slots = segments_.n_slots(entry, kv_head_);
+    while (entry_ < segments_->entries_.size() && left_ > 0) {
+        const Segments::Entry& entry = segments_->entries_[entry_];
+        const int64_t n_slots = segments_->n_slots(entry, kv_head_);
         if (slot_ >= n_slots) {
             slot_ -= n_slots;
             ++entry_;
@@ -117,7 +117,7 @@ void RowCursor::add_virtual(const Segments::Entry& entry, int64_t slot, RowBlock
 
 // Of a range, the rest of the group that the slot is in: rows one after the other.
 bool RowCursor::fill_run(const Segments::Entry& entry, int64_t n_slots, RowBlock& block) {
-    const CachedRows& cached = segments_.rows_;
+    const CachedRows& cached = segments_->rows_;
     const int64_t token = entry.begin + slot_;
     const int64_t inside = token % cached.group_tokens();
     int64_t n = std::min({cached.group_tokens() - inside, n_slots - slot_, left_, kBlockRows - block.n});
@@ -146,7 +146,7 @@ bool RowCursor::fill_run(const Segments::Entry& entry, int64_t n_slots, RowBlock
 
 bool RowCursor::fill(const Segments::Entry& entry, int64_t n_slots, RowBlock& block) {
     const kvp_segment& segment = *entry.segment;
-    const CachedRows& cached = segments_.rows_;
+    const CachedRows& cached = segments_->rows_;
     const bool is_virtual = segment.form == KVP_SEGMENT_VIRTUAL;
     block.layout = is_virtual ? RowLayout{entry.virtual_type, cached.head_size()} : cached.layout();
     block.causal = entry.causal;
@@ -154,6 +154,7 @@ bool RowCursor::fill(const Segments::Entry& entry, int64_t n_slots, RowBlock& bl
     if (segment.form == KVP_SEGMENT_RANGE) {
         while (slot_ < n_slots && left_ > 0 && block.n < kBlockRows) {
             if (!fill_run(entry, n_slots, block)) return false;
+            if ((entry.begin + slot_) % kBlockRows == 0) break;  // so that heads in turn walk along whole pages
         }
         return true;
     }

@@ -56,10 +56,11 @@ private:
 // Walks slots [first, last) of a KV head for queries at cached rows up to `last_position`.
 class RowCursor {
 public:
+    RowCursor() = default;
     RowCursor(const Segments& segments, int64_t kv_head, int64_t first, int64_t last, int64_t last_position);
 
-    // The next block of at most kBlockRows rows, never of two segments; false at the end, or when a row is not readable
-    // (then missing() >= 0).
+    // The next block of at most kBlockRows rows, never of two segments; of a range, up to a multiple of kBlockRows.
+    // False at the end, or when a row is not readable (then missing() >= 0).
     bool next(RowBlock& block);
     int64_t missing() const { return missing_; }
 
@@ -69,12 +70,12 @@ private:
     void add_virtual(const Segments::Entry& entry, int64_t slot, RowBlock& block) const;
     int64_t token_of(const kvp_segment& segment, int64_t slot, const Segments::Entry& entry) const;
 
-    const Segments& segments_;
-    const int64_t kv_head_;
-    const int64_t last_position_;
+    const Segments* segments_ = nullptr;
+    int64_t kv_head_ = 0;
+    int64_t last_position_ = 0;
     size_t entry_ = 0;
-    int64_t slot_;  // inside the entry
-    int64_t left_;
+    int64_t slot_ = 0;  // inside the entry
+    int64_t left_ = 0;
     int64_t missing_ = -1;
 };
 

@@ -45,7 +45,7 @@ kvp_segment Centroids::segment(const Turn& turn) const {
     segment.virtual_bias = turn.state().bias;
     segment.virtual_stride = capacity;
     segment.virtual_count = static_cast<uint32_t>(n_pages);
-    segment.virtual_type = KVP_TYPE_F32;
+    segment.virtual_type = mean_type(context_.model);
     return segment;
 }
 
@@ -57,6 +57,7 @@ void Centroids::update(const Turn& turn, const kvp_rows& rows, int64_t begin, in
     arguments.token_begin = begin;
     arguments.token_end = end;
     arguments.page_tokens = context_.model.page_tokens;
+    arguments.type = mean_type(context_.model);
     page_means_.enqueue(turn.call(), {}, &arguments);
 }
 

@@ -62,7 +62,8 @@ void PromptIndex::refresh(const Turn& turn, const std::vector<int64_t>& pages, i
 
 kvp_partial_keys_arguments PromptIndex::keys_arguments(const Turn& turn) const {
     auto arguments = kvp::make<kvp_partial_keys_arguments>();
-    arguments.projection = turn.sidecar(Sidecars::projection);
+    if (context_.skew[turn.layer()] != 0) arguments.projection = turn.sidecar(Sidecars::projection);
+    arguments.columns = turn.sidecar(Sidecars::index);
     arguments.mean = turn.sidecar(Sidecars::mean);
     arguments.scales = turn.sidecar(Sidecars::scales);
     arguments.keys = turn.keys(&arguments.capacity);

@@ -38,6 +38,7 @@ RowSelection::Pages RowSelection::choose_pages(const Turn& turn, const kvp_tenso
     arguments.head_size = model.head_size;
     arguments.page_tokens = model.page_tokens;
     arguments.count = static_cast<uint32_t>(pages.n);
+    arguments.type = mean_type(context_.model);
     select_pages_.enqueue(turn.call(), {query}, &arguments);
     return pages;
 }
@@ -54,7 +55,8 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     const Pages pages = choose_pages(turn, query, row);
 
     auto scores = kvp::make<kvp_partial_scores_arguments>();
-    scores.projection = turn.sidecar(Sidecars::projection);
+    if (context_.skew[turn.layer()] != 0) scores.projection = turn.sidecar(Sidecars::projection);
+    scores.columns = turn.sidecar(Sidecars::index);
     scores.keys = turn.keys(&scores.capacity);
     scores.scales = turn.sidecar(Sidecars::scales);
     scores.scores = turn.state().scores;

@@ -24,6 +24,7 @@ Sidecars::Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t
     std::fill(std::begin(number_), std::end(number_), -1);
     const uint64_t d = model.head_size;
     const uint64_t columns = settings.stored_columns(model.head_size);
+    const uint64_t mean_bytes = mean_type(model) == KVP_TYPE_F32 ? 4 : 2;
     add(statistics, "statistics", KVP_SIDECAR_KV_HEAD, 5 * d * sizeof(double), first_layer);
     add(projection, "projection", KVP_SIDECAR_KV_HEAD, d * columns * sizeof(float), first_layer);
     add(index, "index", KVP_SIDECAR_KV_HEAD, columns * sizeof(int32_t), first_layer);
@@ -35,8 +36,8 @@ Sidecars::Sidecars(const Settings& settings, const kvp_kv_model& model, uint32_t
     if (settings.key_type == KVP_TYPE_I4) {
         add(scales, "scales", KVP_SIDECAR_KV_HEAD, columns * sizeof(float), first_layer);
     }
-    if (settings.centroids) add(means, "means", KVP_SIDECAR_PAGE, 2 * d * sizeof(float), first_layer);
-    if (settings.chooses_pages()) add(spreads, "spreads", KVP_SIDECAR_PAGE, d * sizeof(float), first_layer);
+    if (settings.centroids) add(means, "means", KVP_SIDECAR_PAGE, 2 * d * mean_bytes, first_layer);
+    if (settings.chooses_pages()) add(spreads, "spreads", KVP_SIDECAR_PAGE, d * mean_bytes, first_layer);
     for (const kvp_sidecar& sidecar : sidecars_) pointers_.push_back(&sidecar);
 }
 

@@ -6,8 +6,8 @@
 //   mean        f32[G][c]          the prompt's mean of the projected keys
 //   keys        [G][rows/16][c][16] partial keys in the type that was asked for, tiles of 16 rows (ops.h)
 //   scales      f32[G][rows]       for I8, f32[G][c] for I4
-//   means       f32[G][pages][2d]  page centroids K||V
-//   spreads     f32[G][pages][d]   the standard deviation of their K
+//   means       [G][pages][2d]     page centroids K||V, f16, or f32 where cached rows are f32
+//   spreads     [G][pages][d]      the standard deviation of their K, likewise
 //
 // Rows of keys and scales are counted in pages: a row cannot be moved alone out of a tile, so when rows are replaced the
 // keys of the pages concerned are made anew.
@@ -18,6 +18,11 @@
 #include "options.h"
 
 namespace kvplane::infinigen {
+
+// Of means and spreads: f32 rows are there to be exact, and so are then their means.
+inline uint32_t mean_type(const kvp_kv_model& model) {
+    return model.kv_type == KVP_TYPE_F32 ? KVP_TYPE_F32 : KVP_TYPE_F16;
+}
 
 class Sidecars {
 public:

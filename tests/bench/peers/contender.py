@@ -24,7 +24,7 @@ FACTS = ("version", "commit", "cpu", "kernel", "instruction_level", "tensor_type
 # name -> pipeline file in configs/ and what is set beside
 PIPELINES = {
     "dense": ("dense.toml", []),
-    "dense-i8": ("dense.toml", ["kv.dtype=i8"]),
+    "dense-i8": ("dense.toml", ["kv.codec=i8"]),
     "infinigen": ("infinigen.toml", []),
 }
 

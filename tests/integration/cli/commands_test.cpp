@@ -25,7 +25,7 @@ TEST_F(Commands, eval_ppl_agrees_with_pytorch) {
     const std::string text = write("foxes.txt", foxes(6));
     const auto evaluate = [&](const char* prompt) {
         return json({"eval", "ppl", "-m", small_model, "--text", text, "--context", "64", "--prompt", prompt,
-                     "--windows", "2", "--set", "device.exact_f32=true", "--set", "kv.dtype=f32"});
+                     "--windows", "2", "--set", "device.exact_f32=true", "--set", "kv.codec=f32"});
     };
     const auto all_rows = evaluate("0");
     EXPECT_EQ(all_rows.at("tokens"), 126);

@@ -19,7 +19,7 @@ protected:
 
 TEST_F(Config, check_says_which_plugins_a_pipeline_takes) {
     EXPECT_EQ(output({"config", "check", "-p", config_file("infinigen.toml")}),
-              "ok: device cpu, kv infinigen, transfer memcpy\n");
+              "ok: device cpu, kv infinigen, codec f16, transfer memcpy\n");
     EXPECT_EQ(json({"config", "check", "-p", config_file("dense.toml")}).at("ok"), true);
 }
 
@@ -51,7 +51,7 @@ TEST_F(Config, explain_tells_the_origin_of_every_value_and_the_steps_of_every_pl
     is("memory.page_tokens", "32", "--set memory.page_tokens=32");
     is("transfer.plugin", "\"memcpy\"", "default");
 
-    ASSERT_EQ(report.at("plugins").size(), 3u);
+    ASSERT_EQ(report.at("plugins").size(), 4u);
     for (const auto& plugin : report.at("plugins")) {
         EXPECT_EQ(plugin.at("taken"), true);
         std::vector<std::string> steps;
@@ -98,14 +98,22 @@ TEST_F(Config, an_unknown_key_is_named_with_its_place_and_the_nearest_one) {
 }
 
 TEST_F(Config, wrong_types_and_values_are_named_with_what_is_allowed) {
-    const std::string file = pipeline("[memory]\npage_tokens = \"many\"\nresident_share = 2\n[kv]\ndtype = \"f64\"\n");
+    const std::string file = pipeline("[memory]\npage_tokens = \"many\"\nresident_share = 2\n[kv]\ncodec = 64\n");
     expect_rejected({"-p", file}, {file + ":2:15: memory.page_tokens cannot be \"many\"", "an integer from 4 to 256",
                                    file + ":3:18: memory.resident_share cannot be 2", "a number from 0 to 1",
-                                   file + ":5:9: kv.dtype cannot be \"f64\"", "one of f16, f32, i8"});
+                                   file + ":5:9: kv.codec cannot be 64", "kv.codec cannot be 64"});
     expect_rejected({"--set", "memory.page_tokens=63"}, {"--set memory.page_tokens=63", "a power of two"});
     expect_rejected({"--set", "tiers.device.kv_bytes=99999999999GiB"}, {"tiers.device.kv_bytes cannot be"});
     expect_rejected({"--set", "kv.plugin"}, {"KEY=VALUE"});
     expect_rejected({}, {"env KVPLANE_SAMPLE_SEED", "sample.seed cannot be \"x\""}, {"KVPLANE_SAMPLE_SEED=x"});
+}
+
+TEST_F(Config, what_cannot_work_together_is_refused_with_the_reason) {
+    expect_refusal({"config", "check", "--set", "kv.codec=kivi", "--set", "memory.page_tokens=16"}, 3,
+                   {"kv.codec = \"kivi\" encodes 32 tokens together", "memory.page_tokens = 16"});
+    expect_refusal({"config", "check", "--set", "kv.codec=kivi", "--set", "codec.kivi.bits=3"}, 5, {"must be 2 or 4"});
+    EXPECT_NE(output({"config", "check", "--set", "kv.codec=kivi", "--set", "codec.kivi.bits=2"}).find("codec kivi"),
+              std::string::npos);
 }
 
 TEST_F(Config, a_file_that_is_no_toml_or_not_there_is_named) {

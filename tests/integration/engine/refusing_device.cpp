@@ -1,4 +1,5 @@
-// A third party's device: the cpu plugin, without the ops that KVPLANE_TEST_REFUSED_OPS names ("a b").
+// A third party's device: the cpu plugin, without the ops that KVPLANE_TEST_REFUSED_OPS names ("a b"). "row types": all
+// ops are there, cached rows must be f16 or f32.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -26,6 +27,10 @@ constexpr kvp_str text(std::string_view chars) {
 
 bool refuses(const kvp_op_request* request) {
     const char* const refused = std::getenv("KVPLANE_TEST_REFUSED_OPS");
+    if (refused != nullptr && std::string(refused) == "row types") {
+        return request->attributes != nullptr &&
+               std::string_view(request->op.data, request->op.n_bytes) == "kvp.attention/1";
+    }
     const std::string wanted = " " + std::string(request->op.data, request->op.n_bytes) + " ";
     return refused != nullptr && (" " + std::string(refused) + " ").find(wanted) != std::string::npos;
 }

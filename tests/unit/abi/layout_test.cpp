@@ -38,7 +38,7 @@ uint64_t bytes_of(uint32_t, uint64_t n_tokens) {
 }  // namespace
 
 TEST(KvpHas, sees_a_member_only_when_it_ends_inside_the_size_given_and_is_not_null) {
-    kvp_codec table = {KVP_HEAD(kvp_codec), nullptr, bytes_of};
+    kvp_codec table = {KVP_HEAD(kvp_codec), nullptr, nullptr, nullptr, bytes_of};
     EXPECT_TRUE(KVP_HAS(kvp_codec, &table, encoded_bytes));
     EXPECT_FALSE(KVP_HAS(kvp_codec, &table, info));
     table.head.struct_size = sizeof(kvp_codec) - 1;

@@ -39,7 +39,7 @@ top_p = 1  # an integer is a number
     EXPECT_EQ(pipeline.integer("model.context"), 4096);
     EXPECT_EQ(pipeline.text("kv.plugin"), "infinigen");
     EXPECT_EQ(pipeline.list("kv.fallback"), (std::vector<std::string>{"window", "dense"}));
-    EXPECT_EQ(pipeline.text("kv.dtype"), "f32");
+    EXPECT_EQ(pipeline.text("kv.codec"), "f32");
     EXPECT_EQ(pipeline.size("tiers.device.kv_bytes"), 4194304u);
     EXPECT_EQ(pipeline.size("tiers.host.kv_bytes"), 1048576u);
     EXPECT_EQ(pipeline.text("tiers.host.access"), "copy");
@@ -84,17 +84,17 @@ TEST_F(PipelineTest, points_at_an_unknown_key) {
               "pipeline.toml:2:1: unknown key kv.plugn\n"
               "    2 | plugn = \"dense\"\n"
               "      | ^~~~~\n"
-              "    allowed: kv.plugin, kv.fallback, kv.dtype, kv.aux\n"
+              "    allowed: kv.plugin, kv.fallback, kv.codec, kv.aux\n"
               "    nearest: kv.plugin");
 }
 
 TEST_F(PipelineTest, points_at_a_bad_value) {
-    EXPECT_EQ(load_refusal("[kv]\n  dtype = \"f162\"\n"),
-              "pipeline.toml:2:11: kv.dtype cannot be \"f162\"\n"
-              "    2 |   dtype = \"f162\"\n"
-              "      |           ^~~~~~\n"
-              "    allowed: one of f16, f32, i8\n"
-              "    nearest: f16");
+    EXPECT_EQ(load_refusal("[tiers.host]\n  access = \"cipy\"\n"),
+              "pipeline.toml:2:12: tiers.host.access cannot be \"cipy\"\n"
+              "    2 |   access = \"cipy\"\n"
+              "      |            ^~~~~~\n"
+              "    allowed: one of auto, direct, copy\n"
+              "    nearest: copy");
 }
 
 TEST_F(PipelineTest, points_into_overrides_and_environment) {
@@ -116,10 +116,10 @@ TEST_F(PipelineTest, names_the_other_table_of_a_misplaced_key) {
 }
 
 TEST_F(PipelineTest, reports_all_problems_in_the_order_of_the_file) {
-    const std::string text = load_refusal("[sample]\ntop_k = -1\n[kv]\ndtype = 3\n", {"nothing"});
+    const std::string text = load_refusal("[sample]\ntop_k = -1\n[kv]\ncodec = 3\n", {"nothing"});
     EXPECT_EQ(text.substr(0, text.find('\n')), "3 problems in the pipeline:");
     const auto first = text.find("pipeline.toml:2:9: sample.top_k cannot be -1");
-    const auto second = text.find("pipeline.toml:4:9: kv.dtype cannot be 3");
+    const auto second = text.find("pipeline.toml:4:9: kv.codec cannot be 3");
     const auto third = text.find("--set nothing: no key or no '='");
     EXPECT_LT(first, second);
     EXPECT_LT(second, third);
@@ -127,8 +127,7 @@ TEST_F(PipelineTest, reports_all_problems_in_the_order_of_the_file) {
 }
 
 TEST_F(PipelineTest, checks_a_value_that_another_one_overrides) {
-    EXPECT_NE(load_refusal("[kv]\ndtype = 'f8'", {"kv.dtype=f32"}).find("kv.dtype cannot be \"f8\""),
-              std::string::npos);
+    EXPECT_NE(load_refusal("[kv]\ncodec = ''", {"kv.codec=f32"}).find("kv.codec cannot be \"\""), std::string::npos);
 }
 
 TEST_F(PipelineTest, points_at_a_fault_of_syntax) {
@@ -146,7 +145,7 @@ TEST_F(PipelineTest, refuses_an_unknown_table_once) {
 }
 
 TEST_F(PipelineTest, refuses_a_table_for_a_value_and_a_value_for_a_table) {
-    EXPECT_NE(load_refusal("[kv.dtype]\nname = 'f16'").find("kv.dtype cannot be a table"), std::string::npos);
+    EXPECT_NE(load_refusal("[kv.codec]\nname = 'f16'").find("kv.codec cannot be a table"), std::string::npos);
     EXPECT_NE(load_refusal("kv = 'dense'").find("kv is a table, it cannot be \"dense\""), std::string::npos);
     EXPECT_NE(load_refusal("tiers.host = 7").find("tiers.host is a table, it cannot be 7"), std::string::npos);
 }

@@ -49,7 +49,7 @@ TEST(Schema, derives_the_name_of_the_variable) {
 
 TEST(Schema, says_what_is_allowed) {
     EXPECT_EQ(allowed_text(*core_schema().find("schedule.chunk_tokens")), "an integer from 16 to 8192 (tokens)");
-    EXPECT_EQ(allowed_text(*core_schema().find("kv.dtype")), "one of f16, f32, i8");
+    EXPECT_EQ(allowed_text(*core_schema().find("tiers.host.access")), "one of auto, direct, copy");
     EXPECT_EQ(allowed_text(*core_schema().find("memory.resident_share")), "a number from 0 to 1");
     EXPECT_EQ(allowed_text(integer_option("a", 0, 0, 100000)), "an integer from 0 to 100000");
     OptionSpec open = integer_option("a", 0, 0, 1);

@@ -21,22 +21,28 @@ struct Expected {
     double largest = 0;    // value
 };
 
-// The nearest bf16, of two equally near the even one.
+// The nearest bf16, of two equally near the even one, or the one farther from zero.
+template <double (*to_whole)(double)>
 double nearest_bf16(double x) {
     if (x == 0 || !std::isfinite(x)) return x;
     const int exponent = std::ilogb(x) - 7;
-    return std::ldexp(std::nearbyint(std::ldexp(x, -exponent)), exponent);
+    return std::ldexp(to_whole(std::ldexp(x, -exponent)), exponent);
 }
+using Rounding = double (*)(double);
+const Rounding kExact = nullptr;
+const Rounding kTiesToEven = nearest_bf16<std::nearbyint>;
+const Rounding kTiesAway = nearest_bf16<std::round>;
 
-// With `bf16`, of operands that were rounded to bf16 first: queries after they took the scale in, to base 2.
-Expected attend(const float* q, const std::vector<Entry>& entries, int64_t d, float scale, bool bf16) {
+// With a rounding, of operands that were rounded to bf16 first: cached rows by it, queries to even after they took the
+// scale in, to base 2.
+Expected attend(const float* q, const std::vector<Entry>& entries, int64_t d, float scale, Rounding rounding) {
     Expected result{std::vector<double>(static_cast<size_t>(d)), kNone, 0, 0};
     std::vector<double> query;
     for (int64_t i = 0; i < d; ++i) {
-        query.push_back(bf16 ? nearest_bf16(q[i] * (scale * 1.44269504f)) * std::log(2.0)
-                             : q[i] * static_cast<double>(scale));
+        query.push_back(rounding != kExact ? kTiesToEven(q[i] * (scale * 1.44269504f)) * std::log(2.0)
+                                           : q[i] * static_cast<double>(scale));
     }
-    const auto rounded = [&](double x) { return bf16 ? nearest_bf16(x) : x; };
+    const auto rounded = [&](double x) { return rounding != kExact ? rounding(x) : x; };
     std::vector<double> scores;
     double most = kNone;
     for (const Entry& entry : entries) {
@@ -176,8 +182,8 @@ protected:
         }
     }
 
-    // Whether this level may take a tile over these rows in bf16. It takes few queries, such as a last tile may have,
-    // as exactly as the others do.
+    // Whether this level may multiply over these rows in bf16. It takes few queries, such as a last tile may have, in
+    // another way than many: keys and values with ties away from zero.
     static bool may_round(const Sequence& s) {
         return std::get<0>(GetParam()) == "avx512bf16" && s.cached->rows()->type != KVP_TYPE_F32;
     }
@@ -188,22 +194,32 @@ protected:
         const int64_t at = (s.row_begin + row) * n_heads + head;
         const auto entries = entries_of(s, head / (n_heads / s.n_kv_heads), s.token_begin + row, d);
         const auto scale = static_cast<float>(1 / std::sqrt(d));
-        const Expected exact = attend(q.data() + at * d, entries, d, scale, false);
+        const Expected exact = attend(q.data() + at * d, entries, d, scale, kExact);
         // Few queries over int8 rows keep 15 bits of a query and 14 of a weight.
         const bool int8 = s.cached->rows()->type == KVP_TYPE_I8;
         const double exact_error = int8 ? 1e-3 : 3e-5;
         const auto lse_error = [&](const Expected& e) {
             return 2e-5 + std::ldexp(e.magnitude, -24) * static_cast<double>(int8 ? 1 << 10 : d + 8);
         };
+        const auto lse_misses = [&](const Expected& e) {
+            const double difference = std::abs(lse[static_cast<size_t>(at)] - e.lse);
+            return difference / lse_error(e);
+        };
+        Expected expected = exact;
+        bool bf16 = false;
         const auto is_exact = [&] {
             for (int64_t i = 0; i < d; ++i) {
                 const auto difference = out[static_cast<size_t>(at * d + i)] - exact.out[static_cast<size_t>(i)];
                 if (!(std::abs(difference) <= exact_error)) return false;
             }
-            return exact.lse == kNone || std::abs(lse[static_cast<size_t>(at)] - exact.lse) <= lse_error(exact);
+            return exact.lse == kNone || lse_misses(exact) <= 1;
         };
-        const bool bf16 = may_round(s) && !is_exact();
-        const Expected expected = bf16 ? attend(q.data() + at * d, entries, d, scale, true) : exact;
+        if (may_round(s) && !is_exact()) {
+            bf16 = true;
+            expected = attend(q.data() + at * d, entries, d, scale, kTiesToEven);
+            const Expected away = attend(q.data() + at * d, entries, d, scale, kTiesAway);
+            if (lse_misses(away) < lse_misses(expected)) expected = away;
+        }
         // A weight is a power that is off by 8e-5 and then rounded by at most 2^-8. The sum is that of the rounded
         // weights, so an output is off by twice that at most.
         const double weight_error = bf16 ? std::ldexp(1, -8) + 1e-4 : 0;

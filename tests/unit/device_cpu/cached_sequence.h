@@ -8,7 +8,8 @@
 
 namespace kvplane::test {
 
-constexpr uint32_t kRowTypes[] = {KVP_TYPE_F32, KVP_TYPE_F16, KVP_TYPE_I8};
+constexpr uint32_t kRowTypes[] = {KVP_TYPE_F32,  KVP_TYPE_F16,       KVP_TYPE_I8,
+                                  KVP_TYPE_BF16, KVP_TYPE_I8_GROUPS, KVP_TYPE_I4_GROUPS};
 
 class CachedSequence {
 public:
@@ -55,6 +56,20 @@ public:
             std::memcpy(&bits, row + scale_offset(i), 2);
             return half_value(bits) * static_cast<int8_t>(row[i]);
         }
+        if (type_ == KVP_TYPE_BF16) {
+            std::memcpy(&bits, row + 2 * i, 2);
+            const uint32_t wide = uint32_t{bits} << 16;
+            float x;
+            std::memcpy(&x, &wide, 4);
+            return x;
+        }
+        if (in_groups()) {
+            uint16_t minimum;
+            std::memcpy(&bits, row + scale_offset(i), 2);
+            std::memcpy(&minimum, row + scale_offset(i) + 2, 2);
+            const int code = type_ == KVP_TYPE_I8_GROUPS ? row[i] : i % 2 == 0 ? row[i / 2] >> 4 : row[i / 2] & 15;
+            return code / half_value(bits) + half_value(minimum);
+        }
         float x;
         std::memcpy(&x, row + 4 * i, 4);
         return x;
@@ -64,6 +79,26 @@ public:
         if (type_ == KVP_TYPE_F16) {
             const uint16_t bits = nearest_half(x);
             std::memcpy(row + 2 * i, &bits, 2);
+        } else if (type_ == KVP_TYPE_BF16) {
+            uint32_t wide;
+            std::memcpy(&wide, &x, 4);
+            const auto bits = static_cast<uint16_t>(wide >> 16);  // cut off: any bf16 will do
+            std::memcpy(row + 2 * i, &bits, 2);
+        } else if (in_groups()) {  // about -2 to 2, every row a little different
+            const int most = type_ == KVP_TYPE_I8_GROUPS ? 255 : 15;
+            const uint16_t scale = nearest_half(most / 4.0 + 0.01 * static_cast<double>(token % 7));
+            const uint16_t minimum = nearest_half((i < d_ ? -2.0 : -1.9) + 0.05 * static_cast<double>(i / 64));
+            std::memcpy(row + scale_offset(i), &scale, 2);
+            std::memcpy(row + scale_offset(i) + 2, &minimum, 2);
+            const auto code = static_cast<uint8_t>(
+                std::lround(std::clamp((x - half_value(minimum)) * half_value(scale), 0.0, double(most))));
+            if (type_ == KVP_TYPE_I8_GROUPS) {
+                row[i] = code;
+            } else if (i % 2 == 0) {
+                row[i / 2] = static_cast<uint8_t>(code << 4 | (row[i / 2] & 15));
+            } else {
+                row[i / 2] = static_cast<uint8_t>((row[i / 2] & 0xF0) | code);
+            }
         } else if (type_ == KVP_TYPE_I8) {  // every row its own scales, about 1 / 60
             const uint16_t bits = nearest_half((i < d_ ? 0.016 : 0.02) + 0.001 * static_cast<double>(token % 7));
             std::memcpy(row + scale_offset(i), &bits, 2);
@@ -83,8 +118,22 @@ private:
         return reinterpret_cast<uint8_t*>(group) + token % group_tokens_ * row_bytes();
     }
     // Apart from the plugin's, by the text of ops.h.
-    int64_t row_bytes() const { return type_ == KVP_TYPE_I8 ? 2 * d_ + 4 : 2 * d_ * (type_ == KVP_TYPE_F16 ? 2 : 4); }
-    int64_t scale_offset(int64_t i) const { return 2 * d_ + (i < d_ ? 0 : 2); }
+    int64_t row_bytes() const {
+        switch (type_) {
+            case KVP_TYPE_F32: return 8 * d_;
+            case KVP_TYPE_I8: return 2 * d_ + 4;
+            case KVP_TYPE_I8_GROUPS: return 2 * d_ + 2 * n_groups() * 4;
+            case KVP_TYPE_I4_GROUPS: return d_ + 2 * n_groups() * 4;
+            default: return 4 * d_;
+        }
+    }
+    bool in_groups() const { return type_ == KVP_TYPE_I8_GROUPS || type_ == KVP_TYPE_I4_GROUPS; }
+    int64_t n_groups() const { return (d_ + 63) / 64; }
+    int64_t scale_offset(int64_t i) const {
+        if (type_ == KVP_TYPE_I8) return 2 * d_ + (i < d_ ? 0 : 2);
+        const int64_t codes = type_ == KVP_TYPE_I8_GROUPS ? 2 * d_ : d_;
+        return codes + (i < d_ ? i / 64 : n_groups() + (i - d_) / 64) * 4;
+    }
 
     int64_t n_tokens_;
     int64_t d_;

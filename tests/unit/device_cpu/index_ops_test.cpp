@@ -78,12 +78,20 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                 CachedSequence cached(kTokens, 2, d, 16, kRowTypes[(type + n) % 3], 1);
                 cached.fill(2);
                 auto projection = random_floats(2 * d * n, 3, 0.3f);
+                const bool only_columns = n == 18 || n == 77;  // one may be nothing, or come twice
+                std::vector<int32_t> columns;
+                for (int32_t i = 0; i < static_cast<int32_t>(2 * n); ++i) columns.push_back(i % 5 == 3 ? -1 : i * 7 % d);
+                for (size_t i = 0; only_columns && i < projection.size(); ++i) {
+                    const size_t column = i / (d * n) * n + i % n;
+                    projection[i] = columns[column] == static_cast<int32_t>(i / n % d) ? 1.0f : 0.0f;
+                }
                 auto mean = random_floats(2 * n, 4);
                 std::vector<float> keys(2 * kTokens * ((n + 7) / 8 * 8));
                 std::vector<float> scales(2 * kTokens, 0.5f);  // for i4: the columns' steps
                 auto pk = structure<kvp_partial_keys_arguments>();
                 pk.rows = cached.rows();
-                pk.projection = address_of(projection);
+                if (!only_columns) pk.projection = address_of(projection);
+                pk.columns = address_of(columns);
                 pk.mean = address_of(mean);
                 pk.keys = address_of(keys);
                 pk.scales = address_of(scales);
@@ -96,6 +104,7 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                 std::vector<float> scores(2 * 800, 9.0f);
                 auto ps = structure<kvp_partial_scores_arguments>();
                 ps.projection = pk.projection;
+                ps.columns = pk.columns;
                 ps.keys = pk.keys;
                 ps.scales = pk.scales;
                 ps.scores = address_of(scores);
@@ -235,16 +244,37 @@ TEST_P(CpuIndexOps, selects_the_best_rows_under_every_bound) {
     }
 }
 
+// Values that an op reads or writes in f32 or f16.
+class Values {
+public:
+    Values(uint32_t type, const std::vector<float>& x) : type_(type), wide_(x) {
+        for (const float value : x) narrow_.push_back(nearest_half(value));
+    }
+    kvp_address address() { return type_ == KVP_TYPE_F16 ? address_of(narrow_) : address_of(wide_); }
+    double operator[](size_t i) const { return type_ == KVP_TYPE_F16 ? half_value(narrow_[i]) : wide_[i]; }
+
+private:
+    uint32_t type_;
+    std::vector<float> wide_;
+    std::vector<uint16_t> narrow_;
+};
+
 TEST_P(CpuIndexOps, keeps_page_means_as_rows_are_appended) {
-    for (const uint32_t type : kRowTypes) {
+    for (const auto& [type, mean_type] : std::vector<std::pair<uint32_t, uint32_t>>{{KVP_TYPE_F32, KVP_TYPE_F32},
+                                                                                    {KVP_TYPE_F16, KVP_TYPE_F16},
+                                                                                    {KVP_TYPE_I8, KVP_TYPE_F32}}) {
         CachedSequence cached(100, 2, 16, 4, type, 7);
         cached.fill(8);
-        std::vector<float> means(2 * 14 * 32, NAN);
-        std::vector<float> spreads(2 * 14 * 16, NAN);
+        Values means(mean_type, std::vector<float>(2 * 14 * 32, 7.0f));
+        Values spreads(mean_type, std::vector<float>(2 * 14 * 16, 7.0f));
+        // An f16 is rounded by up to 2^-11 of it at each of 8 appends, the spread's square besides by what the mean is.
+        const double mean_error = mean_type == KVP_TYPE_F16 ? 4e-3 : 2e-6;
+        const double spread_error = mean_type == KVP_TYPE_F16 ? 4e-2 : 5e-4;
         auto a = structure<kvp_page_means_arguments>();
         a.rows = cached.rows();
-        a.means = address_of(means);
-        a.spreads = address_of(spreads);
+        a.means = means.address();
+        a.spreads = spreads.address();
+        a.type = mean_type;
         a.capacity = 14;
         a.page_tokens = 8;
         int64_t done = 0;
@@ -264,10 +294,11 @@ TEST_P(CpuIndexOps, keeps_page_means_as_rows_are_appended) {
                             squares += cached.get(g, token, i) * cached.get(g, token, i);
                         }
                         const double mean = sum / static_cast<double>(last - page * 8);
-                        ASSERT_NEAR(means[static_cast<size_t>((g * 14 + page) * 32 + i)], mean, 2e-6);
+                        ASSERT_NEAR(means[static_cast<size_t>((g * 14 + page) * 32 + i)], mean, mean_error);
                         if (i >= 16) continue;
                         const double variance = squares / static_cast<double>(last - page * 8) - mean * mean;
-                        ASSERT_NEAR(spreads[static_cast<size_t>((g * 14 + page) * 16 + i)], std::sqrt(variance), 5e-4);
+                        ASSERT_NEAR(spreads[static_cast<size_t>((g * 14 + page) * 16 + i)], std::sqrt(variance),
+                                    spread_error);
                     }
                 }
             }
@@ -330,15 +361,18 @@ TEST_P(CpuIndexOps, keeps_the_pages_that_rows_may_be_found_in) {
         for (const uint32_t count : {1u, 20u, 700u}) {
             constexpr int64_t d = 32;
             const auto capacity = static_cast<size_t>(n_pages + 3);
-            auto means = random_floats(2 * capacity * 2 * d, 11);
-            auto spreads = random_floats(2 * capacity * d, 12);
-            for (float& x : spreads) x = std::abs(x);
+            const uint32_t type = count == 20 ? KVP_TYPE_F32 : KVP_TYPE_F16;
+            Values means(type, random_floats(2 * capacity * 2 * d, 11));
+            auto magnitudes = random_floats(2 * capacity * d, 12);
+            for (float& x : magnitudes) x = std::abs(x);
+            Values spreads(type, magnitudes);
             const auto q = random_floats(2 * 6 * d, 13);
             std::vector<int32_t> pages(2 * 700, -7);
             std::vector<int32_t> counts(2, -7);
             auto a = structure<kvp_select_pages_arguments>();
-            a.means = address_of(means);
-            a.spreads = address_of(spreads);
+            a.means = means.address();
+            a.spreads = spreads.address();
+            a.type = type;
             a.pages = address_of(pages);
             a.page_counts = address_of(counts);
             a.capacity = capacity;

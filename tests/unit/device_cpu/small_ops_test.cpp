@@ -134,6 +134,38 @@ TEST_P(CpuSmallOps, rotates_pairs_of_both_styles_and_leaves_the_rest_of_the_head
     }
 }
 
+// Of two equally near bf16 the even one, by trying both neighbours.
+double nearest_bfloat(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, 4);
+    const auto value = [](uint32_t upper) {
+        const uint32_t wide = upper << 16;
+        float made;
+        std::memcpy(&made, &wide, 4);
+        return double{made};
+    };
+    const uint32_t low = bits >> 16;
+    const double below = std::abs(x - value(low)), above = std::abs(value(low + 1) - x);
+    return below < above || (below == above && low % 2 == 0) ? value(low) : value(low + 1);
+}
+
+// What a code of ops.h stands for, of column i of a row of d.
+double stored_in_groups(const float* row, int64_t d, int64_t i, float most) {
+    const int64_t begin = i / 64 * 64;
+    const int64_t end = std::min(d, begin + 64);
+    float low = *std::min_element(row + begin, row + end);
+    float high = *std::max_element(row + begin, row + end);
+    if (end < begin + 64) {
+        low = std::min(low, 0.0f);
+        high = std::max(high, 0.0f);
+    }
+    const auto minimum = static_cast<float>(half_value(nearest_half(low)));
+    const float wanted = high > low ? most / (high - low) : 1.0f;
+    const auto scale = static_cast<float>(half_value(nearest_half(std::min(wanted, 65504.0f))));
+    const float code = std::clamp(std::nearbyint((row[i] - minimum) * scale), 0.0f, most);
+    return double{code} / scale + minimum;
+}
+
 TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
     for (const uint32_t type : kRowTypes) {
         for (const int64_t d : {16, 80}) {
@@ -160,6 +192,11 @@ TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
                         const auto stored = [&](const std::vector<float>& x) -> double {
                             if (type == KVP_TYPE_F32) return x[at];
                             if (type == KVP_TYPE_F16) return half_value(nearest_half(x[at]));
+                            if (type == KVP_TYPE_BF16) return nearest_bfloat(x[at]);
+                            if (type != KVP_TYPE_I8) {
+                                const float* row = x.data() + at - static_cast<size_t>(i);
+                                return stored_in_groups(row, d, i, type == KVP_TYPE_I4_GROUPS ? 15 : 255);
+                            }
                             float most = 0;
                             for (size_t j = at - static_cast<size_t>(i); j < at + static_cast<size_t>(d - i); ++j)
                                 most = std::max(most, std::abs(x[j]));
@@ -167,8 +204,8 @@ TEST_P(CpuSmallOps, writes_keys_and_values_rounded_to_nearest_even) {
                             return scale *
                                    std::clamp(std::nearbyint(x[at] / static_cast<float>(scale)), -127.0f, 127.0f);
                         };
-                        ASSERT_EQ(cached.get(head, 20 + row, i), stored(k)) << k[at];
-                        ASSERT_EQ(cached.get(head, 20 + row, d + i), stored(v)) << v[at];
+                        ASSERT_EQ(cached.get(head, 20 + row, i), stored(k)) << k[at] << " type " << type;
+                        ASSERT_EQ(cached.get(head, 20 + row, d + i), stored(v)) << v[at] << " type " << type;
                     }
                 }
             }

@@ -286,7 +286,8 @@ TEST(InfinigenCentroids, are_the_means_of_the_pages_and_weigh_what_is_left_out) 
         core.decode(0, text.rows(model, 1, position));
         expect_means(core);
     }
-    // A rewind into a page: its mean must forget the rows that are gone.
+    // A rewind into a page: its mean must forget the rows that are gone. Not into the prompt, whose sums would be wrong.
+    EXPECT_EQ(core.table->seq_rewind(core.instance, core.sequences[0].abi.state, 110), KVP_UNSUPPORTED);
     ASSERT_EQ(core.table->seq_rewind(core.instance, core.sequences[0].abi.state, 129), KVP_OK);
     core.sequences[0].abi.n_cached = 129;
     for (int64_t position = 129; position < 132; position++) {

@@ -57,7 +57,7 @@ json result_row(const std::string& pipeline, const Session& session, const CellR
     return {{"cell", cell.name},
             {"pipeline", pipeline},
             {"strategy", session.engine->strategy_id()},
-            {"kv_type", session.pipeline.text("kv.dtype")},
+            {"kv_type", session.plugins.codec->id()},
             {"n_prompt", cell.prefill ? cell.tokens : 0},
             {"n_gen", cell.prefill ? 0 : cell.tokens},
             {"n_depth", cell.depth},

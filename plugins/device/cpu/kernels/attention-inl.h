@@ -1,43 +1,13 @@
-// Few queries over rows K||V as they lie in the cache, widened at each use.
+// Few queries over rows K||V of f32 or f16 as they lie in the cache, in f32: widened at each use.
 #pragma once
 
+#include "kernels/lanes-inl.h"
+#include "kernels/online_softmax-inl.h"
 #include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
-
-// Sums of four vectors, one after the other in each 128-bit part, still to be added over the parts.
-// Blends and one shuffle for each addition, as there are fewer ports for shuffles, which products share.
-HWY_INLINE F sum_in_parts(F a, F b, F c, F d) {
-    const hn::Repartition<double, D> pairs;
-    const auto halves = [&](F x, F y) {  // x0 + x2, x1 + x3, y0 + y2, y1 + y3
-        const auto wide_x = hn::BitCast(pairs, x);
-        const auto wide_y = hn::BitCast(pairs, y);
-        const F crossed = hn::BitCast(kF, hn::OddEven(wide_x, wide_y));
-        return hn::Add(hn::BitCast(kF, hn::OddEven(wide_y, wide_x)), hn::Shuffle1032(crossed));
-    };
-    const F ac = halves(a, c);
-    const F bd = halves(b, d);
-    return hn::Add(hn::OddEven(bd, ac), hn::Shuffle2301(hn::OddEven(ac, bd)));
-}
-
-// quarters[i] = sum_in_parts of rows 4i .. 4i + 3; result: lane r is the sum of row r.
-HWY_INLINE F sum_parts(const F (&quarters)[kLanes / 4]) {
-    if constexpr (kLanes == 4) {
-        return quarters[0];
-    } else if constexpr (kLanes == 8) {
-        return hn::Add(hn::ConcatLowerLower(kF, quarters[1], quarters[0]),
-                       hn::ConcatUpperUpper(kF, quarters[1], quarters[0]));
-    } else {
-        const F even = hn::Add(hn::ConcatLowerLower(kF, quarters[2], quarters[0]),
-                               hn::ConcatUpperUpper(kF, quarters[2], quarters[0]));
-        const F odd = hn::Add(hn::ConcatLowerLower(kF, quarters[3], quarters[1]),
-                              hn::ConcatUpperUpper(kF, quarters[3], quarters[1]));
-        return hn::OddEvenBlocks(hn::Add(odd, hn::SwapAdjacentBlocks(odd)),
-                                 hn::Add(even, hn::SwapAdjacentBlocks(even)));
-    }
-}
 
 template <typename T, int Q, typename W>
 HWY_INLINE void score_tile(const float* queries, int64_t query_stride, const Rows& rows, W width, float* out,
@@ -133,9 +103,10 @@ HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, con
 }
 
 // Four queries share each row that is read and widened; the rest go in a tile of their own number.
+// Four queries share each row that is read and widened; the rest go in a tile of their own number.
 template <typename T, typename W>
-void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, W width, float* out,
-                 int64_t out_stride) {
+void score_of_width(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, W width, float* out,
+                    int64_t out_stride) {
     for (; n_queries >= 4; n_queries -= 4, queries += 4 * query_stride, out += 4 * out_stride) {
         score_tile<T, 4>(queries, query_stride, rows, width, out, out_stride);
     }
@@ -147,24 +118,26 @@ void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, 
     }
 }
 
-template <typename W>
-void score_of_width(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
-                    W width, float* out, int64_t out_stride) {
-    const auto run = type == RowType::F16 ? score_typed<hwy::float16_t, W> : score_typed<float, W>;
-    run(queries, query_stride, n_queries, rows, width, out, out_stride);
+// Packed: as they are.
+void pack_f32_queries(const float* queries, int64_t n_queries, int64_t width, void* packed) {
+    for (int64_t q = 0; q < n_queries; ++q) {
+        memcpy(static_cast<uint8_t*>(packed) + q * packed_query_bytes(width), queries + q * width,
+               static_cast<size_t>(width) * sizeof(float));
+    }
 }
 
-void score_rows(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
-                int64_t width, float* out, int64_t out_stride) {
-    const auto run = [&](auto known) {
-        score_of_width(type, queries, query_stride, n_queries, rows, known, out, out_stride);
-    };
-    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
+template <typename T>
+void score_packed(const void* packed, int64_t n_queries, const Rows& rows, int64_t width, float* out,
+                  int64_t out_stride) {
+    const int64_t stride = packed_query_bytes(width) / static_cast<int64_t>(sizeof(float));
+    with_width(width, [&](auto known) {
+        score_of_width<T>(static_cast<const float*>(packed), stride, n_queries, rows, known, out, out_stride);
+    });
 }
 
 template <typename T, typename W>
-void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, W width,
-                      float* out, int64_t out_stride) {
+void accumulate_of_width(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, W width,
+                         float* out, int64_t out_stride) {
     for (; n_queries >= 4; n_queries -= 4, weights += 4 * weight_stride, out += 4 * out_stride) {
         accumulate_tile<T, 4>(weights, weight_stride, rows, width, out, out_stride);
     }
@@ -176,46 +149,12 @@ void accumulate_typed(const float* weights, int64_t weight_stride, int64_t n_que
     }
 }
 
-template <typename W>
-void accumulate_of_width(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
-                         W width, float* out, int64_t out_stride) {
-    const auto run = type == RowType::F16 ? accumulate_typed<hwy::float16_t, W> : accumulate_typed<float, W>;
-    run(weights, weight_stride, n_queries, rows, width, out, out_stride);
-}
-
-void accumulate_rows(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
-                     int64_t width, float* out, int64_t out_stride) {
-    const auto run = [&](auto known) {
-        accumulate_of_width(type, weights, weight_stride, n_queries, rows, known, out, out_stride);
-    };
-    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
-}
-
-// Most blocks leave the maximum as it is: they need no maximum of their own, only to know that none is larger.
-void softmax_rows(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
-                  float* maxima, float* sums, float* out, int64_t width) {
-    for (int64_t q = 0; q < n_queries; ++q) {
-        float* line = scores + q * score_stride;
-        float* lane_sums = sums + q * 16;
-        for (int64_t i = visible[q]; i < n; ++i) line[i] = kNegativeInfinity;
-        F lanes = set(kNegativeInfinity);
-        for (int64_t i = 0; i < n; i += kLanes) lanes = hn::Max(lanes, load(line + i));
-        if (!hn::AllTrue(kF, hn::Le(lanes, set(maxima[q])))) {
-            const float now = hn::GetLane(hn::MaxOfLanes(kF, lanes));
-            const float correction = hn::GetLane(hn::Exp(kF, set(maxima[q] - now)));
-            scale_row(out + q * width, correction, width);
-            scale_row(lane_sums, correction, kLanes);
-            maxima[q] = now;
-        }
-        const F maximum = set(maxima[q] == kNegativeInfinity ? 0.0f : maxima[q]);  // -inf less -inf would be NaN
-        F total = load(lane_sums);
-        for (int64_t i = 0; i < n; i += kLanes) {
-            const F p = hn::Exp(kF, hn::Sub(load(line + i), maximum));
-            total = hn::Add(total, p);
-            store(p, line + i);
-        }
-        store(total, lane_sums);
-    }
+template <typename T>
+void accumulate_rows(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, int64_t width,
+                     float* out, int64_t out_stride) {
+    with_width(width, [&](auto known) {
+        accumulate_of_width<T>(weights, weight_stride, n_queries, rows, known, out, out_stride);
+    });
 }
 
 }  // namespace

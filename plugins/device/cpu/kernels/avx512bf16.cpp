@@ -13,6 +13,7 @@ struct Level {
 }  // namespace kvplane::cpu
 HWY_AFTER_NAMESPACE();
 
+#include "kernels/bf16_attention-inl.h"
 #include "kernels/prefill_bf16-inl.h"
 
 namespace kvplane::cpu {
@@ -21,9 +22,16 @@ namespace {
 constexpr PrefillKernels kPrefill = {pack_queries<ArithmeticBF16>, pack_rows_bf16, attend_rows<ArithmeticBF16>,
                                      unpack_result};
 
+constexpr DecodeKernels kDecode = {pack_bf16_queries, score_bf16_rows, online_softmax<exponential_bf16>,
+                                   accumulate_bf16_rows};
+
 }  // namespace
 
 const PrefillKernels& prefill_avx512bf16() {
     return kPrefill;
+}
+
+const DecodeKernels& decode_avx512bf16() {
+    return kDecode;
 }
 }  // namespace kvplane::cpu

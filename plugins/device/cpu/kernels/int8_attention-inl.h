@@ -5,17 +5,13 @@
 // lose nothing that the rows have: x = scale * (128 * high + low).
 #pragma once
 
-#include "kernels/attention-inl.h"
+#include "kernels/lanes-inl.h"
+#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
-using DBytes = hn::Repartition<uint8_t, D>;
-using Bytes = hn::Vec<DBytes>;
-constexpr DBytes kU8;
-constexpr int64_t kVectorBytes = 4 * kLanes;
-constexpr int64_t kVectorBlocks = kLanes / 4;  // of 128 bits
 constexpr int32_t kDigit = 128;
 constexpr float kMostDigits = 127.0f * kDigit;  // so that the high digit is at most 127
 
@@ -26,22 +22,6 @@ HWY_INLINE Bytes load_row(const Rows& rows, int64_t row, int64_t begin, int64_t 
     alignas(64) uint8_t tail[kVectorBytes] = {};
     memcpy(tail, at, static_cast<size_t>(left));
     return hn::Load(kU8, tail);
-}
-
-// In each block of 128 bits: turned[j] = unit j of rows 0, 1, 2, 3 and so on, units as wide as `Small`.
-template <typename Small, typename Large>
-HWY_INLINE void turn_rows(const Bytes (&rows)[4], Bytes (&turned)[4]) {
-    const hn::Repartition<Small, D> small;
-    const hn::Repartition<Large, D> large;
-    const auto at = [&](int r) { return hn::BitCast(small, rows[r]); };
-    const auto low01 = hn::BitCast(large, hn::InterleaveLower(small, at(0), at(1)));
-    const auto low23 = hn::BitCast(large, hn::InterleaveLower(small, at(2), at(3)));
-    const auto high01 = hn::BitCast(large, hn::InterleaveUpper(small, at(0), at(1)));
-    const auto high23 = hn::BitCast(large, hn::InterleaveUpper(small, at(2), at(3)));
-    turned[0] = hn::BitCast(kU8, hn::InterleaveLower(large, low01, low23));
-    turned[1] = hn::BitCast(kU8, hn::InterleaveUpper(large, low01, low23));
-    turned[2] = hn::BitCast(kU8, hn::InterleaveLower(large, high01, high23));
-    turned[3] = hn::BitCast(kU8, hn::InterleaveUpper(large, high01, high23));
 }
 
 HWY_INLINE F of_digits(Level::Words high, Level::Words low) {
@@ -59,17 +39,33 @@ HWY_INLINE void gather_scales(const Rows& rows, float* scales) {
         store(load(reinterpret_cast<const hwy::float16_t*>(bits + i)), scales + i);
 }
 
-// Digits: [vector of columns][word j of a block][high, low][vector]; the four words of a block are all the same one, as
-// four rows meet it. Where products take unsigned keys, the start of a sum takes their offset of 128 back out.
-void quantise_queries(const float* queries, int64_t query_stride, int64_t n_queries, int64_t width,
-                      const QuantisedQueries& out) {
+constexpr int64_t digit_bytes(int64_t width) {
+    return (width + 63) / 64 * 64 * 8;
+}
+
+// A packed query: two digits of base 128, [vector of columns][word j of a block][high, low][vector], where the four words
+// of a block are all the same one, as four rows meet it; then for each digit what a sum starts with, which takes the
+// offset of unsigned keys back out where products have that; then its step.
+struct QuantisedQuery {
+    int8_t* digits;   // [digit_bytes]
+    int32_t* starts;  // [2][16]
+    float* step;
+
+    HWY_INLINE QuantisedQuery(const void* packed, int64_t q, int64_t width)
+        : digits(static_cast<int8_t*>(const_cast<void*>(packed)) + q * packed_query_bytes(width)),
+          starts(reinterpret_cast<int32_t*>(digits + digit_bytes(width))),
+          step(reinterpret_cast<float*>(starts + 32)) {}
+};
+
+void pack_int8_queries(const float* queries, int64_t n_queries, int64_t width, void* packed) {
     for (int64_t q = 0; q < n_queries; ++q) {
-        const float* x = queries + q * query_stride;
+        const float* x = queries + q * width;
+        const QuantisedQuery out(packed, q, width);
         float most = 0;
         for (int64_t i = 0; i < width; ++i) most = x[i] > most ? x[i] : -x[i] > most ? -x[i] : most;
         const float step = most / kMostDigits;
-        out.scales[q] = step;
-        int8_t* digits = out.digits + q * quantised_query_bytes(width);
+        *out.step = step;
+        int8_t* digits = out.digits;
         int32_t sums[2][kVectorBlocks] = {};
         for (int64_t begin = 0; begin < width; begin += kVectorBytes, digits += 8 * kVectorBytes) {
             for (int64_t i = 0; i < kVectorBytes; ++i) {
@@ -90,7 +86,7 @@ void quantise_queries(const float* queries, int64_t query_stride, int64_t n_quer
         for (int64_t digit = 0; digit < 2; ++digit) {
             for (int64_t lane = 0; lane < kLanes; ++lane) {
                 const Level::Words start = Level::start8(-128 * sums[digit][lane / 4]);
-                out.starts[(q * 2 + digit) * 16 + lane] = hn::GetLane(hn::Vec<D32>{start});
+                out.starts[digit * 16 + lane] = hn::GetLane(hn::Vec<D32>{start});
             }
         }
     }
@@ -98,7 +94,7 @@ void quantise_queries(const float* queries, int64_t query_stride, int64_t n_quer
 
 // Adds the products of four rows, `keys` from column `begin` on, to the digits' sums.
 template <int Q, typename W>
-HWY_INLINE void add_int8_products(const QuantisedQueries& queries, const Bytes (&keys)[4], int64_t begin, int64_t width,
+HWY_INLINE void add_int8_products(const void* packed, const Bytes (&keys)[4], int64_t begin, W width,
                                   Level::Words (&high)[Q], Level::Words (&low)[Q]) {
     Bytes turned[4];
     turn_rows<uint32_t, uint64_t>(keys, turned);
@@ -107,8 +103,8 @@ HWY_INLINE void add_int8_products(const QuantisedQueries& queries, const Bytes (
         const Level::Words key = hn::Xor(turned[j], hn::Set(kU8, 128)).raw;
 #pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
-            const auto* digits = reinterpret_cast<const uint8_t*>(queries.digits) + q * quantised_query_bytes(width) +
-                                 begin * 8 + j * 2 * kVectorBytes;
+            const auto* digits = reinterpret_cast<const uint8_t*>(QuantisedQuery(packed, q, width).digits) + begin * 8 +
+                                 j * 2 * kVectorBytes;
             high[q] = Level::dot8(high[q], key, Level::load(digits));
             low[q] = Level::dot8(low[q], key, Level::load(digits + kVectorBytes));
         }
@@ -116,8 +112,8 @@ HWY_INLINE void add_int8_products(const QuantisedQueries& queries, const Bytes (
 }
 
 template <int Q, typename W>
-HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& rows, const float* scales, W width,
-                                float* out, int64_t out_stride) {
+HWY_INLINE void score_int8_tile(const void* packed, const Rows& rows, const float* scales, W width, float* out,
+                                int64_t out_stride) {
     const auto word_at = [](const int32_t* p) { return Level::load(reinterpret_cast<const uint8_t*>(p)); };
     const int64_t whole = width / kVectorBytes * kVectorBytes;
     for (int64_t row = 0; row < rows.n; row += kLanes) {
@@ -134,38 +130,38 @@ HWY_INLINE void score_int8_tile(const QuantisedQueries& queries, const Rows& row
             Level::Words low[Q];
 #pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) {
-                high[q] = word_at(queries.starts + q * 32);
-                low[q] = word_at(queries.starts + q * 32 + 16);
+                const int32_t* starts = QuantisedQuery(packed, q, width).starts;
+                high[q] = word_at(starts);
+                low[q] = word_at(starts + 16);
             }
             for (int64_t begin = 0; begin < whole; begin += kVectorBytes) {
                 const Bytes keys[4] = {hn::LoadU(kU8, at[0] + begin), hn::LoadU(kU8, at[1] + begin),
                                        hn::LoadU(kU8, at[2] + begin), hn::LoadU(kU8, at[3] + begin)};
-                add_int8_products<Q, W>(queries, keys, begin, width, high, low);
+                add_int8_products<Q, W>(packed, keys, begin, width, high, low);
             }
             if (whole < width) {
                 Bytes keys[4];
                 for (int64_t r = 0; r < 4; ++r) keys[r] = load_row(rows, row + part * 4 + r, whole, width);
-                add_int8_products<Q, W>(queries, keys, whole, width, high, low);
+                add_int8_products<Q, W>(packed, keys, whole, width, high, low);
             }
 #pragma GCC unroll 4
             for (int q = 0; q < Q; ++q) quarters[q][part] = of_digits(high[q], low[q]);
         }
 #pragma GCC unroll 4
         for (int q = 0; q < Q; ++q) {
-            const F scale = hn::Mul(load(scales + row), set(queries.scales[q]));
+            const F scale = hn::Mul(load(scales + row), set(*QuantisedQuery(packed, q, width).step));
             store_columns(hn::Mul(sum_parts(quarters[q]), scale), out + q * out_stride + row, rows.n - row, false);
         }
     }
 }
 
 template <typename W>
-void score_int8_of_width(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, W width, float* out,
+void score_int8_of_width(const void* packed, int64_t n_queries, const Rows& rows, W width, float* out,
                          int64_t out_stride) {
     alignas(64) float scales[kBlockRows];
     gather_scales(rows, scales);
     for (int64_t q = 0; q < n_queries;) {
-        const QuantisedQueries left{queries.digits + q * quantised_query_bytes(width), queries.starts + q * 32,
-                                    queries.scales + q};
+        const auto* left = static_cast<const uint8_t*>(packed) + q * packed_query_bytes(width);
         float* line = out + q * out_stride;
         if (n_queries - q >= 3 && Level::kInt8Queries >= 3) {
             score_int8_tile<3>(left, rows, scales, width, line, out_stride);
@@ -180,10 +176,9 @@ void score_int8_of_width(const QuantisedQueries& queries, int64_t n_queries, con
     }
 }
 
-void score_int8_rows(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, int64_t width, float* out,
+void score_int8_rows(const void* packed, int64_t n_queries, const Rows& rows, int64_t width, float* out,
                      int64_t out_stride) {
-    const auto run = [&](auto known) { score_int8_of_width(queries, n_queries, rows, known, out, out_stride); };
-    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
+    with_width(width, [&](auto known) { score_int8_of_width(packed, n_queries, rows, known, out, out_stride); });
 }
 
 // Blocks of 128 bits that stand [j][block], four vectors, in the order of columns [block][j].
@@ -327,10 +322,9 @@ void accumulate_int8_of_width(const float* weights, int64_t weight_stride, int64
 
 void accumulate_int8_rows(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
                           int64_t width, float* out, int64_t out_stride) {
-    const auto run = [&](auto known) {
+    with_width(width, [&](auto known) {
         accumulate_int8_of_width(weights, weight_stride, n_queries, rows, known, out, out_stride);
-    };
-    width == 64 ? run(Width<64>()) : width == 128 ? run(Width<128>()) : run(width);
+    });
 }
 
 }  // namespace

@@ -132,7 +132,9 @@ template <PanelFormat kFormat, int R, int V>
 HWY_INLINE void k_tile(const PanelTask& task, int64_t vector, int64_t row) {
     constexpr KPanelLayout kLayout = k_panel_layout(kFormat);
     constexpr int64_t kBlocks = kSuperBlock / kBlock;
+    constexpr int64_t kShare = (kLayout.bytes / 64 + kBlocks - 1) / kBlocks * 64;  // of a super-block's bytes, a block
     const int64_t n_blocks = task.in.width / kBlock;
+    const WeightPrefetch prefetch(task, row);
 
     KPlaces<V> places;
     for (int v = 0; v < V; ++v) {
@@ -154,15 +156,9 @@ HWY_INLINE void k_tile(const PanelTask& task, int64_t vector, int64_t row) {
             if constexpr (kLayout.has_minima) d_minimum[v] = places.half(v, kLayout.d_minimum);
         }
         for (int64_t block = 0; block < kBlocks; ++block) {
-            if (row == task.row_begin) {  // these weights come from memory: ask ahead, across the ends of panels too
-                constexpr int64_t kShare = (kLayout.bytes / 64 + kBlocks - 1) / kBlocks * 64;
-                for (int v = 0; v < V; v += static_cast<int>(kPanelVectors)) {
-                    const uint8_t* ahead = places.panel[v] + block * kShare + kKPrefetchBytes;
-                    for (int64_t line = 0; line < kShare; line += 64) {
-                        _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
-                    }
-                }
-            }
+            const uint8_t* at[V];
+            for (int v = 0; v < V; ++v) at[v] = places.panel[v] + block * kShare;
+            prefetch.ask(at, kShare, kKPrefetchBytes);
             if constexpr (kFormat == PanelFormat::Q6_K) {
                 F sums[R][V];
                 q6_half<0>(places, block, d, rows, sums);

@@ -64,8 +64,9 @@ struct PanelTask {
     bool accumulate;
 };
 
-// Types of rows. I8 rows have a scale each (ops.h).
-enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2 };
+// Types of rows. I8 rows have a scale each, those of groups a scale and a minimum for 64 columns (ops.h).
+enum class RowType : uint32_t { F32 = 0, F16 = 1, I8 = 2, BF16 = 3, I8Groups = 4, I4Groups = 5 };
+constexpr int64_t kGroupColumns = 64;
 
 // Rows anywhere in memory. The rows `next` are asked for meanwhile: evenly, as a burst would stall, and each whole and in
 // its order, K and V alike, so that the processor sees one stream and runs ahead of it.
@@ -75,21 +76,35 @@ struct Rows {
     int64_t offset;              // bytes from each pointer to what is read
     const uint8_t* const* next;  // NULL, or half as many as `at` (rounded up to 16), any of them null
     int64_t next_bytes = 0;      // a row of `next`
-    int64_t scale = 0;           // bytes from each pointer to the f16 scale of an I8 row
+    int64_t scale = 0;           // bytes from each pointer to the f16 scale of an I8 row, or the scales of its groups
 };
 
 constexpr int64_t kBlockRows = 64;  // most rows that attention takes at once
 
-// Queries as the products with I8 rows take them: two digits of base 128, each in the order in which four rows of a
-// block are read side by side. See kernels/int8_attention-inl.h.
-struct QuantisedQueries {
-    int8_t* digits;   // [n][quantised_query_bytes]
-    int32_t* starts;  // [n][2][16]
-    float* scales;    // [n]
-};
-constexpr int64_t quantised_query_bytes(int64_t width) {
-    return (width + 63) / 64 * 64 * 8;
+constexpr size_t kMultipliedTypes = 3;  // the first; rows of the others are widened to F32 first
+
+// Most bytes that a packed query of DecodeKernels takes, a multiple of 64.
+constexpr int64_t packed_query_bytes(int64_t width) {
+    return (width + 63) / 64 * 64 * 8 + 192;
 }
+
+// Few queries over rows of one type where they lie in the cache, each row read once for all queries.
+struct DecodeKernels {
+    // Queries as `score` takes them: packed_query_bytes a query, at a multiple of 64. The layout is the kernel's.
+    void (*pack_queries)(const float* queries, int64_t n_queries, int64_t width, void* packed);
+    // out[q][row] = queries[q] . rows[row][0 .. width).
+    void (*score)(const void* packed, int64_t n_queries, const Rows& rows, int64_t width, float* out,
+                  int64_t out_stride);
+    // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
+    // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16; a sum
+    // is what the 16 values of sums[q][16] add up to.
+    void (*softmax)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
+                    float* maxima, float* sums, float* out, int64_t width);
+    // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width), weights as softmax leaves them; width is a multiple
+    // of 16.
+    void (*accumulate)(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows, int64_t width,
+                       float* out, int64_t out_stride);
+};
 
 // Many queries of one KV head as they come: query i is head i % group of row i / group.
 struct QuerySource {
@@ -169,6 +184,7 @@ struct KeyScan {
     float* out;  // [n_queries][out_stride], room for whole tiles; rows that are not there become -inf
     int64_t out_stride;
     float* maxima;  // [n_queries], raised
+    const uint8_t* next = nullptr;  // tiles that are asked for meanwhile, as many as are read here
 };
 
 struct Kernels {
@@ -180,27 +196,13 @@ struct Kernels {
     void (*multiply)(const float* a, int64_t a_stride, int64_t a_step, const float* b, int64_t b_stride, float* c,
                      int64_t c_stride, int64_t m, int64_t k, int64_t n, bool accumulate);
 
-    // out[q][row] = queries[q] . rows[row][0 .. width), rows of F32 or F16.
-    void (*score_rows)(RowType type, const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows,
-                       int64_t width, float* out, int64_t out_stride);
-    // out[q][0 .. width) += weights[q][row] * rows[row][0 .. width); width is a multiple of 16.
-    void (*accumulate_rows)(RowType type, const float* weights, int64_t weight_stride, int64_t n_queries,
-                            const Rows& rows, int64_t width, float* out, int64_t out_stride);
-    // The same over I8 rows with their scales; weights are 0 from rows.n to the next multiple of 16. Queries keep 15
-    // bits, the weights of a call 14.
-    void (*quantise_queries)(const float* queries, int64_t query_stride, int64_t n_queries, int64_t width,
-                             const QuantisedQueries& out);
-    void (*score_int8_rows)(const QuantisedQueries& queries, int64_t n_queries, const Rows& rows, int64_t width,
-                            float* out, int64_t out_stride);
-    void (*accumulate_int8_rows)(const float* weights, int64_t weight_stride, int64_t n_queries, const Rows& rows,
-                                 int64_t width, float* out, int64_t out_stride);
     // out[rows.n][width] = rows in f32; width is a multiple of 16.
     void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
-    // One block of an online softmax: scores[q][0 .. visible[q]) become exp(score - new maximum), the rest up to n 0;
-    // sums and out[q][0 .. width) go on from the old maximum. Scores of -inf count nothing. n is a multiple of 16; a sum
-    // is what the 16 values of sums[q][16] add up to.
-    void (*softmax_rows)(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
-                         float* maxima, float* sums, float* out, int64_t width);
+
+    // For few queries, by type of row. Exact: over f32 and f16 in f32; over I8 in integers, with 15 bits of a query and 14
+    // of the weights of a call. The other may be in what the level has for narrower rows.
+    DecodeKernels decode_exact[kMultipliedTypes];
+    DecodeKernels decode[kMultipliedTypes];
 
     // For many queries: over cached rows of f32 in f32, over narrower ones in what the level has for them.
     PrefillKernels prefill_exact;
@@ -213,6 +215,9 @@ struct Kernels {
     // Returns the scale, an f16: out = nearest of x / scale, in [-127, 127].
     uint16_t (*to_int8)(const float* x, int8_t* out, int64_t n);
     void (*to_f16)(const float* x, uint16_t* out, int64_t n);
+    void (*to_bf16)(const float* x, uint16_t* out, int64_t n);
+    // Codes of 8 or 4 bits and a scale and minimum for each group, both f16 (ops.h).
+    void (*to_groups)(RowType type, const float* x, uint8_t* codes, uint16_t* scales, int64_t n);
 
     // total[i] += x[i] - shift.
     void (*shift_add)(const float* x, float shift, float* total, int64_t n);
@@ -249,6 +254,8 @@ const Kernels& kernels_sse4();
 const Kernels& kernels_avx2();
 const Kernels& kernels_avxvnni();
 const Kernels& kernels_avx512();
-const PrefillKernels& prefill_avx512bf16();  // avx512bf16 takes the rest from avx512
+// avx512bf16 takes the rest from avx512.
+const PrefillKernels& prefill_avx512bf16();
+const DecodeKernels& decode_avx512bf16();  // of F16 rows
 
 }  // namespace kvplane::cpu

@@ -242,6 +242,11 @@ HWY_INLINE void scan_vectors(const KeyScan& scan, const KeyQuery* queries, int64
             scan.tiles + (vector + v) / kTileVectors * tile_bytes + (vector + v) % kTileVectors * kLanes * kLaneBytes;
     }
     const int64_t n_words = padded_columns(kFormat, scan.n_columns) / key_word_columns(kFormat);
+    if (scan.next != nullptr && vector % kTileVectors == 0) {
+        const auto* begin = reinterpret_cast<const char*>(scan.next + vector / kTileVectors * tile_bytes);
+        const int64_t n_tiles = V > kTileVectors ? V / kTileVectors : 1;
+        for (int64_t at = 0; at < n_tiles * tile_bytes; at += 64) _mm_prefetch(begin + at, _MM_HINT_T1);
+    }
     F scores[Q][V];
     if constexpr (kFormat == KeyFormat::I8) {
         score_codes8<Q, V>(queries, places, n_words, scores);

@@ -30,6 +30,37 @@ HWY_INLINE PanelPlace panel_place(const PanelTask& task, int64_t index) {
     return {task.panels + index / kPanelVectors * task.panel_bytes, index % kPanelVectors * kLanes};
 }
 
+// Asks for weights ahead of the tile at `row`. The only tile of a panel asks for what it reads itself soon; where a panel
+// is read once more by each of several tiles, they ask for the next panel together.
+class WeightPrefetch {
+public:
+    HWY_INLINE WeightPrefetch(const PanelTask& task, int64_t row)
+        : index_((row - task.row_begin) / Level::kTileRows),
+          n_tiles_((task.row_end - task.row_begin + Level::kTileRows - 1) / Level::kTileRows),
+          panel_bytes_(task.panel_bytes) {}
+
+    // `bytes` of each vector's panel from where it is now, or `ahead` of there.
+    template <int V>
+    HWY_INLINE void ask(const uint8_t* const (&at)[V], int64_t bytes, int64_t ahead) const {
+        if (n_tiles_ > 1) {
+            for (int64_t line = index_ * 64; line < bytes; line += n_tiles_ * 64) {
+                _mm_prefetch(reinterpret_cast<const char*>(at[0] + panel_bytes_ + line), _MM_HINT_T1);
+            }
+            return;
+        }
+        for (int v = 0; v < V; v += static_cast<int>(kPanelVectors)) {
+            for (int64_t line = 0; line < bytes; line += 64) {
+                _mm_prefetch(reinterpret_cast<const char*>(at[v] + ahead + line), _MM_HINT_T0);
+            }
+        }
+    }
+
+private:
+    int64_t index_;
+    int64_t n_tiles_;
+    int64_t panel_bytes_;
+};
+
 HWY_INLINE Level::Words broadcast4(const int8_t* p) {
     int32_t word;
     memcpy(&word, p, sizeof word);
@@ -118,18 +149,13 @@ HWY_INLINE void quantised_tile(const PanelTask& task, VectorRun vectors, int64_t
     const ActivationBlock* rows[R];
     for (int r = 0; r < R; ++r) rows[r] = task.in.blocks + (row + r) * n_blocks;
 
+    const WeightPrefetch prefetch(task, row);
     F total[R][V];
     for (int r = 0; r < R; ++r) {
         for (int v = 0; v < V; ++v) total[r][v] = hn::Zero(kF);
     }
     for (int64_t block = 0; block < n_blocks; ++block) {
-        if (row == task.row_begin) {  // these weights come from memory: ask ahead, across the ends of panels too
-            for (int v = 0; v < V; v += kPanelVectors) {
-                for (int64_t line = 0; line < Layout::kBytes; line += 64) {
-                    _mm_prefetch(reinterpret_cast<const char*>(weights[v] + Level::kPrefetchBytes + line), _MM_HINT_T0);
-                }
-            }
-        }
+        prefetch.ask(weights, Layout::kBytes, Level::kPrefetchBytes);
         Level::Words dots[R][V];
         block_dots<kFormat, R, V>(weights, rows, block, dots);
         for (int v = 0; v < V; ++v) {

@@ -7,14 +7,12 @@ HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
-// Asks for half a row of the next block for each row of this one, into L2: the L1 cache is full of this block.
+// Asks for a row of the next block at each even row of this one, into L2: the L1 cache is full of this block.
 HWY_INLINE void prefetch_next(const Rows& rows, int64_t row) {
-    if (rows.next == nullptr) return;
-    const int64_t half = rows.next_bytes / 2;
-    const auto* begin = reinterpret_cast<const char*>(rows.next[row / 2]) + (row % 2 == 0 ? 0 : half);
-    _mm_prefetch(begin, _MM_HINT_T1);
-    _mm_prefetch(begin + half - 1, _MM_HINT_T1);
-    for (int64_t at = 64; at + 64 < half; at += 64) _mm_prefetch(begin + at, _MM_HINT_T1);
+    if (rows.next == nullptr || row % 2 != 0) return;
+    const auto* begin = reinterpret_cast<const char*>(rows.next[row / 2]);
+    for (int64_t at = 0; at < rows.next_bytes; at += 64) _mm_prefetch(begin + at, _MM_HINT_T1);
+    _mm_prefetch(begin + rows.next_bytes - 1, _MM_HINT_T1);  // a row may begin inside a line
 }
 
 // A width that the compiler knows, for the head sizes that most models have.
@@ -22,6 +20,10 @@ template <int64_t kValue>
 struct Width {
     constexpr operator int64_t() const { return kValue; }
 };
+template <typename Body>
+HWY_INLINE void with_width(int64_t width, const Body& body) {
+    width == 64 ? body(Width<64>()) : width == 128 ? body(Width<128>()) : body(width);
+}
 
 template <typename T>
 HWY_INLINE const T* row_at(const Rows& rows, int64_t row) {

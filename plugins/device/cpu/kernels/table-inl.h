@@ -1,6 +1,7 @@
 // Everything of one level, after its `Level`: included once by each file of a level.
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/groups-inl.h"
 #include "kernels/int8_attention-inl.h"
 #include "kernels/k_panels-inl.h"
 #include "kernels/keys-inl.h"
@@ -17,19 +18,22 @@ namespace {
 constexpr PrefillKernels kPrefillF32 = {pack_queries<ArithmeticF32>, pack_rows_f32, attend_rows<ArithmeticF32>,
                                         unpack_result};
 
+constexpr DecodeKernels kDecodeF32 = {pack_f32_queries, score_packed<float>, online_softmax<exponential_f32>,
+                                      accumulate_rows<float>};
+constexpr DecodeKernels kDecodeF16 = {pack_f32_queries, score_packed<hwy::float16_t>, online_softmax<exponential_f32>,
+                                      accumulate_rows<hwy::float16_t>};
+constexpr DecodeKernels kDecodeI8 = {pack_int8_queries, score_int8_rows, online_softmax<exponential_f32>,
+                                     accumulate_int8_rows};
+
 constexpr Kernels kTable = {
     {multiply_panels<PanelFormat::F32>, multiply_panels<PanelFormat::F16>, multiply_panels<PanelFormat::BF16>,
      multiply_panels<PanelFormat::Q8_0>, multiply_panels<PanelFormat::Q4_0>, multiply_panels<PanelFormat::Q4_1>,
      multiply_k_panels<PanelFormat::Q4_K>, multiply_k_panels<PanelFormat::Q5_K>, multiply_k_panels<PanelFormat::Q6_K>},
     quantise_row,
     multiply,
-    score_rows,
-    accumulate_rows,
-    quantise_queries,
-    score_int8_rows,
-    accumulate_int8_rows,
     widen_rows,
-    softmax_rows,
+    {kDecodeF32, kDecodeF16, kDecodeI8},
+    {kDecodeF32, kDecodeF16, kDecodeI8},
     kPrefillF32,
     kPrefillF32,
     rms_norm,
@@ -38,6 +42,8 @@ constexpr Kernels kTable = {
     rotate_interleaved,
     to_int8,
     to_f16,
+    to_bf16,
+    to_groups,
     shift_add,
     column_sums,
     {pack_keys<KeyFormat::F32>, pack_keys<KeyFormat::F16>, pack_keys<KeyFormat::I8>, pack_keys<KeyFormat::I4>},

@@ -1,7 +1,7 @@
 // Cached rows in f32, for ops that do arithmetic of their own on them.
 #pragma once
 
-#include "kernels/rows-inl.h"
+#include "kernels/groups-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
@@ -16,10 +16,14 @@ void widen_typed(const Rows& rows, int64_t width, float* out) {
 }
 
 void widen_rows(RowType type, const Rows& rows, int64_t width, float* out) {
-    const auto run = type == RowType::F32   ? widen_typed<float>
-                     : type == RowType::F16 ? widen_typed<hwy::float16_t>
-                                            : widen_typed<int8_t>;
-    run(rows, width, out);
+    switch (type) {
+        case RowType::F32: return widen_typed<float>(rows, width, out);
+        case RowType::F16: return widen_typed<hwy::float16_t>(rows, width, out);
+        case RowType::BF16: return widen_typed<hwy::bfloat16_t>(rows, width, out);
+        case RowType::I8: return widen_typed<int8_t>(rows, width, out);
+        case RowType::I8Groups: return widen_groups<RowType::I8Groups>(rows, width, out);
+        case RowType::I4Groups: return widen_groups<RowType::I4Groups>(rows, width, out);
+    }
 }
 
 }  // namespace
