@@ -20,8 +20,8 @@ DeviceHarness& harness() {
     const char* threads = std::getenv("KVPLANE_BENCH_THREADS");
     const char* level = std::getenv("KVPLANE_CPU");
     const char* plugin = std::getenv("KVPLANE_BENCH_PLUGIN");
-    static DeviceHarness made(plugin != nullptr ? plugin : KVPLANE_CPU_PLUGIN, threads != nullptr ? std::atoi(threads) : 2,
-                              level != nullptr ? level : "");
+    static DeviceHarness made(plugin != nullptr ? plugin : KVPLANE_CPU_PLUGIN,
+                              threads != nullptr ? std::atoi(threads) : 2, level != nullptr ? level : "");
     return made;
 }
 

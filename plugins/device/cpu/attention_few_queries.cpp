@@ -22,9 +22,7 @@ struct FewQueries {
           visible(reinterpret_cast<int32_t*>(sums + padded_queries(n) * 16)),
           widened(scratch + narrow_floats(n, d)) {}
 
-    static int64_t floats(int64_t n_queries, int64_t d) {
-        return narrow_floats(n_queries, d) + WidenedRows::floats(d);
-    }
+    static int64_t floats(int64_t n_queries, int64_t d) { return narrow_floats(n_queries, d) + WidenedRows::floats(d); }
     static int64_t narrow_floats(int64_t n_queries, int64_t d) {
         return kMultipliedTypes * packed_floats(n_queries, d) + padded_queries(kFewQueries) * (kBlockRows + 1) +
                padded_queries(n_queries) * (d + 16);
@@ -63,9 +61,8 @@ class HeadsInTurn {
 public:
     explicit HeadsInTurn(const Tile& tile) : n_heads_(tile.n_kv_heads) {
         for (int64_t head = 0; head < n_heads_; ++head) {
-            cursors_[static_cast<size_t>(head)] =
-                RowCursor(*tile.segments, tile.kv_head + head, tile.first_slot, tile.last_slot,
-                          tile.first_position + tile.n_rows - 1);
+            cursors_[static_cast<size_t>(head)] = RowCursor(*tile.segments, tile.kv_head + head, tile.first_slot,
+                                                            tile.last_slot, tile.first_position + tile.n_rows - 1);
         }
     }
 

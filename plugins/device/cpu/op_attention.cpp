@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kLeastTileQueries = 48;  // three vectors of the widest level
 constexpr int64_t kMostTileQueries = 384;  // unpacking a block of rows then costs little beside using it
 constexpr int64_t kTilesPerThread = 6;
-constexpr int64_t kLeastPartRows = 256;  // of all its heads: below, waking a thread and merging cost more than they save
+constexpr int64_t kLeastPartRows =
+    256;  // of all its heads: below, waking a thread and merging cost more than they save
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 
 struct Job {
@@ -122,18 +123,10 @@ private:
             const int64_t heads = n_rows * group <= kFewQueries ? kMostTileHeads : 1;
             for (int64_t head = 0; head < rows.n_kv_heads(); head += heads) {
                 const int64_t at = item.row_begin + row;
-                Tile tile{&segments,
-                          head,
-                          std::min(heads, rows.n_kv_heads() - head),
-                          group,
-                          n_rows,
-                          item.token_begin + row,
-                          0,
-                          0,
-                          q_.row(at) + head * group * d,
-                          q_.columns,
-                          scale,
-                          exact_f32_};
+                Tile tile{&segments,  head,   std::min(heads, rows.n_kv_heads() - head),
+                          group,      n_rows, item.token_begin + row,
+                          0,          0,      q_.row(at) + head * group * d,
+                          q_.columns, scale,  exact_f32_};
                 for (int64_t i = 0; i < tile.n_kv_heads; ++i) {
                     tile.last_slot = std::max(tile.last_slot, segments.n_slots(head + i));
                 }
@@ -162,8 +155,7 @@ private:
             job.first_part = static_cast<int64_t>(parts_.size());
             job.n_parts = std::max<int64_t>(1, (tile.last_slot + size - 1) / size);
             for (int64_t part = 0; part < job.n_parts; ++part) {
-                parts_.push_back(
-                    {static_cast<int64_t>(i), part * size, std::min(tile.last_slot, (part + 1) * size)});
+                parts_.push_back({static_cast<int64_t>(i), part * size, std::min(tile.last_slot, (part + 1) * size)});
             }
         }
     }

@@ -76,11 +76,10 @@ private:
                 maxima[i] = lse_.row(a_.row_begin + token)[at_head];
                 visible[i] = static_cast<int32_t>(std::clamp<int64_t>(a_.query_begin + token + 1 - begin, 0, n));
             }
-            kernels.score_rows(RowType::F32, queries, d_, n_tokens * group_, {rows, n, 0, nullptr, 0}, d_, weights,
-                               kBlockRows);
+            kernels.score_rows(queries, d_, n_tokens * group_, {rows, n, 0, nullptr}, d_, weights, kBlockRows);
             // A softmax whose maximum is the log-sum-exp gives probabilities.
-            kernels.softmax_rows(weights, kBlockRows, n_tokens * group_, visible, padded, maxima, lane_sums, nullptr,
-                                 0);
+            kernels.decode_exact[static_cast<size_t>(RowType::F32)].softmax(
+                weights, kBlockRows, n_tokens * group_, visible, padded, maxima, lane_sums, nullptr, 0);
             for (int64_t i = 0; i < n_tokens * group_; ++i) {
                 for (int64_t j = 0; j < padded; ++j) block_sums[j] += weights[i * kBlockRows + j];
             }

@@ -48,8 +48,8 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
             for (int64_t i = 0; i < n; ++i) {
                 rows[i] = bounds + (first + i) * 2 * d * static_cast<int64_t>(sizeof(float));
             }
-            kernels.score_rows(RowType::F32, parts + head * group * 2 * d, 2 * d, group, {rows, n, 0, nullptr, 0},
-                               2 * d, raw + head * group * stride + first, stride);
+            kernels.score_rows(parts + head * group * 2 * d, 2 * d, group, {rows, n, 0, nullptr}, 2 * d,
+                               raw + head * group * stride + first, stride);
         }
     });
     float* maxima = raw + a.n_heads * stride;

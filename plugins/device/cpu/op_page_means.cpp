@@ -12,7 +12,12 @@ namespace {
 class PageSums {
 public:
     PageSums(const kvp_page_means_arguments& a, const Kernels& kernels, float* scratch)
-        : a_(a), kernels_(kernels), d_(a.rows->head_size), sum_(scratch), squares_(sum_ + 2 * d_), row_(squares_ + d_) {}
+        : a_(a),
+          kernels_(kernels),
+          d_(a.rows->head_size),
+          sum_(scratch),
+          squares_(sum_ + 2 * d_),
+          row_(squares_ + d_) {}
     static int64_t floats(int64_t d) { return 5 * d; }
 
     // Of the first `n_rows` rows, from what is stored; a new page holds anything.

@@ -16,7 +16,11 @@ constexpr int64_t kChunk = 64;  // rows projected at once, whole tiles
 class PartialKeys {
 public:
     PartialKeys(kvp_queue& queue, const kvp_partial_keys_arguments& a)
-        : queue_(queue), a_(a), cached_(a.rows), out_(a.keys, a.capacity, a.type, a.n_columns), n_(a.n_columns),
+        : queue_(queue),
+          a_(a),
+          cached_(a.rows),
+          out_(a.keys, a.capacity, a.type, a.n_columns),
+          n_(a.n_columns),
           projection_(a.projection, a.columns, cached_.head_size(), n_, cached_.n_kv_heads()) {
         if (out_.has_codes() && (a.mean == 0 || a.scales == 0))
             invalid("quantised partial keys need a mean and scales");

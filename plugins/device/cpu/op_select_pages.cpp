@@ -67,9 +67,7 @@ public:
     }
 
 private:
-    const DecodeKernels& decode() const {
-        return queue_.device.kernels.decode_exact[static_cast<size_t>(type_)];
-    }
+    const DecodeKernels& decode() const { return queue_.device.kernels.decode_exact[static_cast<size_t>(type_)]; }
 
     void pack_queries() {
         const int64_t n_heads = a_.n_heads;
@@ -129,8 +127,8 @@ private:
     const float* q_ = nullptr;
 
     int64_t stride_ = 0;
-    float* scores_ = nullptr;      // [2 * n_heads + 1][stride_]: of the means, of the spreads, the best of a group
-    float* maxima_ = nullptr;  // of a group
+    float* scores_ = nullptr;    // [2 * n_heads + 1][stride_]: of the means, of the spreads, the best of a group
+    float* maxima_ = nullptr;    // of a group
     uint8_t* packed_ = nullptr;  // q, then |q|, of every head
 };
 

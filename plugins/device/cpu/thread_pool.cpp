@@ -161,7 +161,10 @@ void ThreadPool::look_at_caller(Clock::time_point now) {
     rusage usage{};
     if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
     const Window old = window_;
-    window_ = {now, duration_of(usage.ru_utime) + duration_of(usage.ru_stime), {}, usage.ru_nivcsw,
+    window_ = {now,
+               duration_of(usage.ru_utime) + duration_of(usage.ru_stime),
+               {},
+               usage.ru_nivcsw,
                std::this_thread::get_id()};
     // A long window was no work, but a pause between steps.
     if (old.caller != window_.caller || now - old.begin > 20 * kWindow) return;

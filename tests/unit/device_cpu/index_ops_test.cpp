@@ -80,7 +80,8 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                 auto projection = random_floats(2 * d * n, 3, 0.3f);
                 const bool only_columns = n == 18 || n == 77;  // one may be nothing, or come twice
                 std::vector<int32_t> columns;
-                for (int32_t i = 0; i < static_cast<int32_t>(2 * n); ++i) columns.push_back(i % 5 == 3 ? -1 : i * 7 % d);
+                for (int32_t i = 0; i < static_cast<int32_t>(2 * n); ++i)
+                    columns.push_back(i % 5 == 3 ? -1 : i * 7 % d);
                 for (size_t i = 0; only_columns && i < projection.size(); ++i) {
                     const size_t column = i / (d * n) * n + i % n;
                     projection[i] = columns[column] == static_cast<int32_t>(i / n % d) ? 1.0f : 0.0f;
@@ -260,9 +261,8 @@ private:
 };
 
 TEST_P(CpuIndexOps, keeps_page_means_as_rows_are_appended) {
-    for (const auto& [type, mean_type] : std::vector<std::pair<uint32_t, uint32_t>>{{KVP_TYPE_F32, KVP_TYPE_F32},
-                                                                                    {KVP_TYPE_F16, KVP_TYPE_F16},
-                                                                                    {KVP_TYPE_I8, KVP_TYPE_F32}}) {
+    for (const auto& [type, mean_type] : std::vector<std::pair<uint32_t, uint32_t>>{
+             {KVP_TYPE_F32, KVP_TYPE_F32}, {KVP_TYPE_F16, KVP_TYPE_F16}, {KVP_TYPE_I8, KVP_TYPE_F32}}) {
         CachedSequence cached(100, 2, 16, 4, type, 7);
         cached.fill(8);
         Values means(mean_type, std::vector<float>(2 * 14 * 32, 7.0f));

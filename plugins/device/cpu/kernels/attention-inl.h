@@ -105,8 +105,8 @@ HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, con
 // Four queries share each row that is read and widened; the rest go in a tile of their own number.
 // Four queries share each row that is read and widened; the rest go in a tile of their own number.
 template <typename T, typename W>
-void score_of_width(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, W width, float* out,
-                    int64_t out_stride) {
+void score_of_width(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, W width,
+                    float* out, int64_t out_stride) {
     for (; n_queries >= 4; n_queries -= 4, queries += 4 * query_stride, out += 4 * out_stride) {
         score_tile<T, 4>(queries, query_stride, rows, width, out, out_stride);
     }
@@ -116,6 +116,13 @@ void score_of_width(const float* queries, int64_t query_stride, int64_t n_querie
         case 1: return score_tile<T, 1>(queries, query_stride, rows, width, out, out_stride);
         default: return;
     }
+}
+
+template <typename T>
+void score_typed(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, int64_t width,
+                 float* out, int64_t out_stride) {
+    with_width(width,
+               [&](auto known) { score_of_width<T>(queries, query_stride, n_queries, rows, known, out, out_stride); });
 }
 
 // Packed: as they are.
@@ -130,9 +137,7 @@ template <typename T>
 void score_packed(const void* packed, int64_t n_queries, const Rows& rows, int64_t width, float* out,
                   int64_t out_stride) {
     const int64_t stride = packed_query_bytes(width) / static_cast<int64_t>(sizeof(float));
-    with_width(width, [&](auto known) {
-        score_of_width<T>(static_cast<const float*>(packed), stride, n_queries, rows, known, out, out_stride);
-    });
+    score_typed<T>(static_cast<const float*>(packed), stride, n_queries, rows, width, out, out_stride);
 }
 
 template <typename T, typename W>

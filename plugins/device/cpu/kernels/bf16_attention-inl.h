@@ -15,9 +15,9 @@ HWY_BEFORE_NAMESPACE();
 namespace kvplane::cpu {
 namespace {
 
-constexpr int64_t kColumns = 32;            // of a vector
-constexpr float kWeightScale = 0x1p112f;    // weights are at most 1
-constexpr float kQueryScale = 0x1p96f;      // leaves room for large queries; scores take the rest
+constexpr int64_t kColumns = 32;          // of a vector
+constexpr float kWeightScale = 0x1p112f;  // weights are at most 1
+constexpr float kQueryScale = 0x1p96f;    // leaves room for large queries; scores take the rest
 constexpr float kScoreScale = 0x1p16f;
 
 HWY_INLINE __m512i narrow_f16(__m512i x) {
@@ -36,7 +36,6 @@ HWY_INLINE __m512i load_f16(const uint8_t* row, int64_t begin, W width) {
 HWY_INLINE F dot_bf16(F sum, __m512i a, __m512i b) {
     return F{_mm512_dpbf16_ps(sum.raw, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b))};
 }
-
 
 // [vector of columns][word j of a block]: that word of the query in each of its block's four lanes, as four rows meet it.
 // They carry log2(e) too, as in prefill, so that both round alike.
@@ -154,8 +153,8 @@ HWY_INLINE void add_halves(F lower, F upper, int64_t n_columns, float* out) {
 
 // V vectors of columns from `begin` on.
 template <int Q, int V, typename W>
-HWY_INLINE void accumulate_bf16_columns(const WeightPairs* weights, const Rows& rows, int64_t begin, W width, float* out,
-                                        int64_t out_stride) {
+HWY_INLINE void accumulate_bf16_columns(const WeightPairs* weights, const Rows& rows, int64_t begin, W width,
+                                        float* out, int64_t out_stride) {
     F lower[Q][V];
     F upper[Q][V];
 #pragma GCC unroll 4

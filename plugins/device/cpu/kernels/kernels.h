@@ -183,7 +183,7 @@ struct KeyScan {
     int64_t n_queries;
     float* out;  // [n_queries][out_stride], room for whole tiles; rows that are not there become -inf
     int64_t out_stride;
-    float* maxima;  // [n_queries], raised
+    float* maxima;                  // [n_queries], raised
     const uint8_t* next = nullptr;  // tiles that are asked for meanwhile, as many as are read here
 };
 
@@ -196,6 +196,9 @@ struct Kernels {
     void (*multiply)(const float* a, int64_t a_stride, int64_t a_step, const float* b, int64_t b_stride, float* c,
                      int64_t c_stride, int64_t m, int64_t k, int64_t n, bool accumulate);
 
+    // out[q][row] = queries[q] . rows[row][0 .. width), rows of f32.
+    void (*score_rows)(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, int64_t width,
+                       float* out, int64_t out_stride);
     // out[rows.n][width] = rows in f32; width is a multiple of 16.
     void (*widen_rows)(RowType type, const Rows& rows, int64_t width, float* out);
 

@@ -14,7 +14,7 @@ HWY_INLINE F exponential_f32(F x) {
 // Most blocks leave the maximum as it is: they need no maximum of their own, only to know that none is larger.
 template <F (*exponential)(F)>
 void online_softmax(float* scores, int64_t score_stride, int64_t n_queries, const int32_t* visible, int64_t n,
-                  float* maxima, float* sums, float* out, int64_t width) {
+                    float* maxima, float* sums, float* out, int64_t width) {
     for (int64_t q = 0; q < n_queries; ++q) {
         float* line = scores + q * score_stride;
         float* lane_sums = sums + q * 16;

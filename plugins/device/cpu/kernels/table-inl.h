@@ -31,6 +31,7 @@ constexpr Kernels kTable = {
      multiply_k_panels<PanelFormat::Q4_K>, multiply_k_panels<PanelFormat::Q5_K>, multiply_k_panels<PanelFormat::Q6_K>},
     quantise_row,
     multiply,
+    score_typed<float>,
     widen_rows,
     {kDecodeF32, kDecodeF16, kDecodeI8},
     {kDecodeF32, kDecodeF16, kDecodeI8},
