@@ -42,6 +42,21 @@ double index_bytes(std::string_view op, const void* arguments, bool host_reads) 
         const auto pages = static_cast<double>((given.n_tokens + given.page_tokens - 1) / given.page_tokens);
         return pages * given.n_kv_heads * 2 * given.head_size * 4;  // mean and spread of K
     }
+    if (op == "kvp.page_bound_scores/1") {
+        const auto& given = *static_cast<const kvp_page_bound_scores_arguments*>(arguments);
+        return static_cast<double>(given.n_pages) * given.n_kv_heads * 2 * given.head_size * 4;
+    }
+    if (op == "kvp.column_sums/1") {
+        // K once more, half of the rows' bytes.
+        const auto& given = *static_cast<const kvp_column_sums_arguments*>(arguments);
+        const auto rows = static_cast<double>(given.token_end - given.token_begin) * given.rows->n_kv_heads;
+        return rows * static_cast<double>(kvp_row_bytes(given.rows->type, given.rows->head_size)) / 2;
+    }
+    if (op == "kvp.turned_rows/1") {
+        const auto& given = *static_cast<const kvp_turned_rows_arguments*>(arguments);
+        const auto rows = static_cast<double>(given.token_end - given.token_begin) * given.rows->n_kv_heads;
+        return rows * static_cast<double>(kvp_row_bytes(given.rows->type, given.rows->head_size));
+    }
     return 0;
 }
 

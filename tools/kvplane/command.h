@@ -11,6 +11,7 @@ using Action = std::function<int()>;
 
 void add_run(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
+void add_trace(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_plugin(CLI::App& app, Action& action);
 void add_config(CLI::App& app, Action& action);

@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
     tool::Action action;
     tool::add_run(app, action);
     tool::add_eval(app, action);
+    tool::add_trace(app, action);
     tool::add_bench(app, action);
     tool::add_config(app, action);
     tool::add_plugin(app, action);

@@ -52,19 +52,27 @@ protected:
     std::string text_;
 };
 
+// One plugin with several sets of options in one process too.
 TEST_F(Eval, several_pipelines_give_what_each_gives_alone) {
-    const std::string window = config_file("infinigen.toml") + ",kv.infinigen.recent=8,kv.infinigen.min_tokens=8";
-    const auto dense = json(ppl({"-p", config_file("dense.toml")}));
-    const auto infinigen = json(ppl({"-p", window}));
-    const auto both = json(ppl({"-p", config_file("dense.toml"), "-p", window}));
-    ASSERT_EQ(both.at("pipelines").size(), 2u);
-    EXPECT_EQ(both["pipelines"][0].at("perplexity"), dense.at("perplexity"));
-    EXPECT_EQ(both["pipelines"][1].at("perplexity"), infinigen.at("perplexity"));
-    EXPECT_NE(dense.at("perplexity"), infinigen.at("perplexity"));
-    EXPECT_DOUBLE_EQ(both["pipelines"][1].at("relative_perplexity").get<double>(),
-                     infinigen.at("perplexity").get<double>() / dense.at("perplexity").get<double>());
-    EXPECT_EQ(both["pipelines"][1].at("label"), "infinigen, recent=8, min_tokens=8");
-    EXPECT_LT(both["pipelines"][1].at("kv").at("share_read"), 1);
+    const std::string infinigen = config_file("infinigen.toml") + ",kv.infinigen.min_tokens=8,kv.infinigen.recent=";
+    const Arguments all = {config_file("dense.toml"), infinigen + "8", infinigen + "16",
+                           config_file("quest.toml") + ",kv.quest.share=0.5"};
+    Arguments together;
+    std::vector<double> alone;
+    for (const std::string& pipeline : all) {
+        alone.push_back(json(ppl({"-p", pipeline})).at("perplexity"));
+        together.insert(together.end(), {"-p", pipeline});
+    }
+    const auto report = json(ppl(together));
+    ASSERT_EQ(report.at("pipelines").size(), all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(report["pipelines"][i].at("perplexity"), alone[i]) << all[i];
+        EXPECT_DOUBLE_EQ(report["pipelines"][i].at("relative_perplexity").get<double>(), alone[i] / alone[0]);
+    }
+    EXPECT_NE(alone[0], alone[1]);
+    EXPECT_NE(alone[1], alone[2]);
+    EXPECT_EQ(report["pipelines"][1].at("label"), "infinigen, min_tokens=8, recent=8");
+    EXPECT_LT(report["pipelines"][1].at("kv").at("share_read"), 1);
 }
 
 // A stride of half the context gives each window's second half a prompt of the first; the same rows by hand.

@@ -20,6 +20,11 @@ const Settings pool = {"kv.plugin=infinigen",         "kv.infinigen.recent=4",  
                        "kv.infinigen.min_tokens=4",   "kv.infinigen.centroids=off", "kv.infinigen.dense_layers=0",
                        "kv.infinigen.pool_tokens=16", "memory.page_tokens=4"};
 
+// Strategies whose rows leave one layer for good.
+const Settings window = {"kv.plugin=window", "kv.window.tokens=12", "kv.window.sinks=2", "memory.page_tokens=4"};
+const Settings h2o = {"kv.plugin=h2o", "kv.h2o.tokens=12", "kv.h2o.interval=1", "memory.page_tokens=4"};
+const Settings snapkv = {"kv.plugin=snapkv", "kv.snapkv.tokens=6", "kv.snapkv.window=2", "memory.page_tokens=4"};
+
 // tests/reference/attention_weights.py: of the last token of `ids`.
 struct TrueWeights {
     TrueWeights() {
@@ -98,7 +103,8 @@ TEST(RecallMeter, sees_what_a_row_format_rounds) {
 TEST(RecallMeter, knows_the_tokens_that_a_strategy_saw_even_when_rows_left) {
     const TrueWeights expected;
     const size_t n = expected.ids.size(), group = expected.heads / 2;
-    for (const Settings& settings : {infinigen, pool}) {
+    for (const Settings& settings : {infinigen, pool, window, h2o, snapkv}) {
+        SCOPED_TRACE(settings.front() + " " + settings[1]);
         size_t looked_at = 0;
         for (const RecallSample& sample : samples_of(settings, expected.ids)) {
             for (const std::vector<int32_t>& visible : sample.visible) {

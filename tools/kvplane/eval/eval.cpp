@@ -1,6 +1,8 @@
-// kvplane eval: the quality of pipelines, one folder file a kind of measurement.
+// kvplane eval: the quality of pipelines, one file a kind of measurement.
 #include "command.h"
+#include "eval/join.h"
 #include "eval/perplexity.h"
+#include "eval/retrieval.h"
 #include "eval/tasks.h"
 
 namespace kvplane::tool {
@@ -10,6 +12,8 @@ void add_eval(CLI::App& app, Action& action) {
     eval->require_subcommand(1);
     add_eval_perplexity(*eval, action);
     add_eval_tasks(*eval, action);
+    add_eval_make_retrieval(*eval, action);
+    add_eval_join(*eval, action);
 }
 
 }  // namespace kvplane::tool

@@ -31,9 +31,9 @@ public:
     const Model& model() const { return *model_; }
     const Tokenizer& tokenizer() const { return *tokenizer_; }
     // What figures of a contender depend on: model, plugins and every key that is not about logs, paths or threads.
-    std::string identity(size_t i) const;
+    const std::string& identity(size_t i) const { return identities_[i]; }
 
-    // A contender's engine, while it lives. Each contender is opened once, and one at a time.
+    // A contender's engine, while it lives; one at a time.
     class Opened {
     public:
         Engine& engine() { return *engine_; }
@@ -43,12 +43,18 @@ public:
         Components plugins_;
         std::unique_ptr<Engine> engine_;
     };
-    Opened open(size_t i, const EngineLimits& limits);
+    Opened open(size_t i, const EngineLimits& limits) const;
 
 private:
+    struct Loaded {
+        Pipeline pipeline;
+        Components plugins;
+    };
+    Loaded load(size_t i) const;
+
     std::vector<Contender> contenders_;
-    std::vector<Pipeline> pipelines_;
-    std::vector<Components> plugins_;
+    ModelOptions options_;
+    std::vector<std::string> identities_;
     std::string model_path_;
     std::unique_ptr<Model> model_;
     std::unique_ptr<Tokenizer> tokenizer_;

@@ -28,7 +28,7 @@ std::optional<std::vector<ContenderResults>> run_units(Matrix& matrix, Results& 
     std::vector<std::vector<std::string>> keys(matrix.size());
     uint64_t total = 0;
     for (size_t i = 0; i < matrix.size(); ++i) {
-        const std::string identity = matrix.identity(i);
+        const std::string& identity = matrix.identity(i);
         for (const Unit& unit : units) {
             keys[i].push_back(fingerprint(identity + unit.key));
             if (results.find(keys[i].back()) == nullptr) total += unit.tokens;

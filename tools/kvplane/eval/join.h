@@ -1,0 +1,9 @@
+#pragma once
+
+#include "command.h"
+
+namespace kvplane::tool {
+
+void add_eval_join(CLI::App& eval, Action& action);
+
+}  // namespace kvplane::tool
