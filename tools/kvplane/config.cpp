@@ -7,6 +7,7 @@
 #include "command.h"
 #include "common.h"
 #include "engine/components.h"
+#include "engine/engine.h"
 #include "engine/strategy_report.h"
 #include "session.h"
 
@@ -25,14 +26,18 @@ int check(const ConfigOptions& options) {
     const Components plugins = open_components(pipeline);
     start_components(plugins, pipeline);
     check_together(plugins, pipeline);
+    if (const auto path = pipeline.path("model.path"); !path.empty()) {
+        // With a model everything can be told: head sizes, pools, budgets.
+        const std::unique_ptr<Model> model = Model::open(path.string());
+        const Engine engine(pipeline, *model, plugins);
+    }
     if (options.json) {
         print_json({{"ok", true}, {"warnings", pipeline.warnings()}});
         return 0;
     }
     for (const std::string& warning : pipeline.warnings()) std::cerr << "warning: " << warning << "\n";
     std::cout << "ok: device " << plugins.device->id() << ", kv " << plugins.kv->id() << ", codec "
-              << plugins.codec->id() << ", transfer "
-              << plugins.transfer->id() << "\n";
+              << plugins.codec->id() << ", transfer " << plugins.transfer->id() << "\n";
     return 0;
 }
 

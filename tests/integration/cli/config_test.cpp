@@ -112,6 +112,16 @@ TEST_F(Config, what_cannot_work_together_is_refused_with_the_reason) {
     expect_refusal({"config", "check", "--set", "kv.codec=kivi", "--set", "memory.page_tokens=16"}, 3,
                    {"kv.codec = \"kivi\" encodes 32 tokens together", "memory.page_tokens = 16"});
     expect_refusal({"config", "check", "--set", "kv.codec=kivi", "--set", "codec.kivi.bits=3"}, 5, {"must be 2 or 4"});
+    // What only a model tells, where one is named.
+    const Arguments pool = {"config", "check",
+                            "--set",  "kv.codec=kivi",
+                            "--set",  "kv.plugin=infinigen",
+                            "--set",  "kv.infinigen.pool_tokens=512",
+                            "--set",  "kv.infinigen.pool_policy=lru"};
+    EXPECT_EQ(run(pool).exit_code, 0);
+    Arguments with_model = pool;
+    with_model.insert(with_model.end(), {"--set", "model.path=" + small_model});
+    expect_refusal(with_model, 3, {"encodes 32 tokens together", "a pool"});
     EXPECT_NE(output({"config", "check", "--set", "kv.codec=kivi", "--set", "codec.kivi.bits=2"}).find("codec kivi"),
               std::string::npos);
 }
