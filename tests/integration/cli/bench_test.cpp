@@ -125,7 +125,7 @@ TEST_F(Bench, bytes_of_a_strategy_that_selects_are_those_that_it_read) {
     const double read = result.at("kv_bytes_per_token").get<double>() - 2 * selecting_layer;
     EXPECT_GT(read, 0.2 * selecting_layer);
     EXPECT_LT(read, 0.45 * selecting_layer);
-    EXPECT_NEAR(result.at("index_bytes_per_token"), 7 * (64 * 2 * (12 + 4) + 2 * 2 * 16 * 4 + 2 * 16 * 4), 0.5);
+    EXPECT_NEAR(result.at("index_bytes_per_token"), 7 * (64 * 2 * (12 + 4) + 2 * 2 * 16 * 2 + 2 * 16 * 2), 0.5);
 }
 
 TEST_F(Bench, several_pipelines_take_turns_and_are_named) {

@@ -80,9 +80,13 @@ TEST(ThreadPool, lets_a_worker_rest_that_holds_the_region_up_and_takes_it_back) 
         return false;
     };
     ASSERT_TRUE(comes_within(10s));
-    while (workers_of_region(30ms) == 1) {
+    bool rests = false;
+    for (int i = 0; i < 20 && !rests; ++i) {  // on a busy machine a rest may be over before this thread looks
+        while (workers_of_region(30ms) == 1) {
+        }
+        rests = workers_of_region(0ms) == 1;
     }
-    EXPECT_EQ(workers_of_region(0ms), 1) << "the worker should rest";
+    EXPECT_TRUE(rests) << "the worker should rest";
     EXPECT_TRUE(comes_within(10s)) << "the worker should have come back";
 }
 
