@@ -40,7 +40,7 @@ double index_bytes(std::string_view op, const void* arguments, bool host_reads) 
     if (op == "kvp.select_pages/1") {
         const auto& given = *static_cast<const kvp_select_pages_arguments*>(arguments);
         const auto pages = static_cast<double>((given.n_tokens + given.page_tokens - 1) / given.page_tokens);
-        return pages * given.n_kv_heads * 2 * given.head_size * 4;  // mean and spread of K
+        return pages * given.n_kv_heads * 2 * given.head_size * bits(given.type) / 8;  // mean and spread of K
     }
     if (op == "kvp.page_bound_scores/1") {
         const auto& given = *static_cast<const kvp_page_bound_scores_arguments*>(arguments);

@@ -40,7 +40,7 @@ protected:
                     const char* name = "small") const {
         Arguments command = {
             "eval",  "tasks",       "-m", small_model, "--data", "--task", name, "--set", "device.exact_f32=true",
-            "--set", "kv.dtype=f32"};
+            "--set", "kv.codec=f32"};
         command.insert(command.begin() + 5, folder);
         command.insert(command.end(), more.begin(), more.end());
         return command;
@@ -128,7 +128,7 @@ TEST_F(EvalTasks, a_right_choice_is_exact_where_it_is_what_greedy_decoding_gives
     for (const std::string prompt :
          {"The cat sat", "Once", "a b c d", "Why not", "Then he went", "12 34", "zebra", "Q"}) {
         const auto run = json({"run", "-m", small_model, "--prompt", prompt, "-n", "1", "--set",
-                               "device.exact_f32=true", "--set", "kv.dtype=f32", "--ignore-end"});
+                               "device.exact_f32=true", "--set", "kv.codec=f32", "--ignore-end"});
         const std::string text = run.at("text");
         Tokens whole = tokens(prompt);
         const Tokens more = run.at("tokens");

@@ -38,7 +38,7 @@ protected:
     Arguments ppl(const Arguments& more) const {
         Arguments command = {"eval",   "ppl",         "-m",    small_model,
                              "--text", text_,         "--set", "device.exact_f32=true",
-                             "--set",  "kv.dtype=f32"};
+                             "--set",  "kv.codec=f32"};
         const std::pair<const char*, const char*> defaults[] = {
             {"--context", "64"}, {"--stride", "32"}, {"--windows", "4"}};
         for (const auto& [option, value] : defaults) {
@@ -112,7 +112,7 @@ TEST_F(Eval, the_curve_holds_every_row_once) {
 
 // A row of K and V of 16 values: 2 * 16 * 4 bytes in f32, 2 * 16 + 4 in int8 with its two scales (ops.h).
 TEST_F(Eval, sizes_are_relative_to_the_first_pipeline) {
-    const auto report = json(ppl({"-p", config_file("dense.toml"), "-p", config_file("dense.toml") + ",kv.dtype=i8"}));
+    const auto report = json(ppl({"-p", config_file("dense.toml"), "-p", config_file("dense.toml") + ",kv.codec=i8"}));
     EXPECT_EQ(report["pipelines"][0]["kv"].at("relative_size"), 1);
     EXPECT_DOUBLE_EQ(report["pipelines"][1]["kv"].at("relative_size").get<double>(), 36.0 / 128);
     // Rows 32 to 62 of each window, 2 KV heads in 3 layers, 47 rows before them on average.
@@ -136,7 +136,7 @@ TEST_F(Eval, what_the_file_of_results_holds_is_not_computed_again) {
     EXPECT_NEAR(resumed["perplexity_by_window"][0].get<double>(), 7, 1e-9);
     EXPECT_EQ(resumed["perplexity_by_window"][1], first["perplexity_by_window"][1]);
 
-    json(ppl({"--batch", "1", "--windows", "2", "--curve", "1", "--resume", file, "--set", "kv.dtype=f16"}));
+    json(ppl({"--batch", "1", "--windows", "2", "--curve", "1", "--resume", file, "--set", "kv.codec=f16"}));
     EXPECT_EQ(lines_of(file).size(), 5u) << "another pipeline shares no result";
 }
 
@@ -175,7 +175,7 @@ TEST_F(Eval, an_interrupted_run_goes_on_where_it_was) {
 
 TEST_F(Eval, a_chart_shows_every_pipeline) {
     for (const char* name : {"chart.svg", "chart.html"}) {
-        output(ppl({"-p", config_file("dense.toml"), "-p", config_file("dense.toml") + ",kv.dtype=i8,label=a<b",
+        output(ppl({"-p", config_file("dense.toml"), "-p", config_file("dense.toml") + ",kv.codec=i8,label=a<b",
                     "--chart", path(name)}));
         const std::string chart = read_text(path(name));
         EXPECT_NE(chart.find("<svg "), std::string::npos);
@@ -189,7 +189,7 @@ TEST_F(Eval, a_chart_shows_every_pipeline) {
 TEST_F(Eval, a_matrix_file_lists_pipelines_in_its_order) {
     const std::string matrix = write("matrix.toml",
                                      "[second-name]\nlabel = \"Dense\"\n"
-                                     "[first]\nset = [\"kv.dtype=i8\"]\nseries = \"codecs\"\n"
+                                     "[first]\nset = [\"kv.codec=i8\"]\nseries = \"codecs\"\n"
                                      "[a]\npipeline = \"own.toml\"\n");
     write("own.toml", "[kv]\nplugin = \"infinigen\"\n");
     const auto report = json(ppl({"--matrix", matrix}));
@@ -197,7 +197,7 @@ TEST_F(Eval, a_matrix_file_lists_pipelines_in_its_order) {
     EXPECT_EQ(report["pipelines"][0].at("label"), "Dense");
     EXPECT_EQ(report["pipelines"][1].at("label"), "first");
     EXPECT_EQ(report["pipelines"][1].at("series"), "codecs");
-    EXPECT_EQ(report["pipelines"][1].at("overrides")[0], "kv.dtype=i8");
+    EXPECT_EQ(report["pipelines"][1].at("overrides")[0], "kv.codec=i8");
     EXPECT_EQ(report["pipelines"][2].at("strategy"), "infinigen");
 }
 
@@ -207,7 +207,7 @@ TEST_F(Eval, a_matrix_that_makes_no_sense_is_refused_before_anything_runs) {
     };
     refused("label = \"x\"\n", 3, {"matrix.toml:1", "[NAME]"});
     refused("[a]\npipelin = \"x\"\n", 3, {"matrix.toml:2", "pipelin"});
-    refused("[a]\nset = \"kv.dtype=i8\"\n", 3, {"matrix.toml:2", "list"});
+    refused("[a]\nset = \"kv.codec=i8\"\n", 3, {"matrix.toml:2", "list"});
     refused("[a]\nset = [\"kv.dtype\"]\n", 3, {"matrix.toml:2", "KEY=VALUE"});
     refused("", 3, {"names no pipeline"});
     refused("[a]\n[b]\nset = [\"kv.dtpe=i8\"]\n", 3, {"pipeline \"b\"", "kv.dtpe"});

@@ -91,7 +91,7 @@ TEST_F(Retrieval, tasks_are_scored_and_joined_with_perplexity) {
     output(make(path("made")));
     const auto report = [&](const std::string& name, Arguments command) {
         command.insert(command.end(),
-                       {"-p", config_file("dense.toml"), "-p", config_file("dense.toml") + ",kv.dtype=i8"});
+                       {"-p", config_file("dense.toml"), "-p", config_file("dense.toml") + ",kv.codec=i8"});
         write(name, json(command).dump());
     };
     report("tasks.json", {"eval", "tasks", "-m", small_model, "--data", path("made"), "--task", "needle-300,keys-300",
@@ -102,7 +102,7 @@ TEST_F(Retrieval, tasks_are_scored_and_joined_with_perplexity) {
         output({"eval", "join", path("ppl.json"), path("tasks.json"), "--chart", path("all.svg")});
     EXPECT_NE(table.find("| pipeline "), std::string::npos);
     for (const char* part :
-         {"perplexity at 64", "mean acc, 0 shots", "needle-300 acc", "keys-300 acc", "| dense, dtype=i8 "}) {
+         {"perplexity at 64", "mean acc, 0 shots", "needle-300 acc", "keys-300 acc", "| dense, codec=i8 "}) {
         EXPECT_NE(table.find(part), std::string::npos) << part << " in\n" << table;
     }
     EXPECT_GT(std::filesystem::file_size(path("all.svg")), 2000u);

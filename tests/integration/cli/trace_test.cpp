@@ -29,7 +29,7 @@ protected:
     }
 
     const Arguments settings_ = {"-p",    config_file("infinigen.toml"), "-m",    small_model,
-                                 "--set", "device.exact_f32=true",       "--set", "kv.dtype=f32",
+                                 "--set", "device.exact_f32=true",       "--set", "kv.codec=f32",
                                  "--set", "kv.infinigen.recent=4",       "--set", "kv.infinigen.sinks=1",
                                  "--set", "kv.infinigen.min_tokens=6",   "--set", "kv.infinigen.centroids=off"};
 

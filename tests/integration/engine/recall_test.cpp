@@ -90,7 +90,7 @@ TEST(RecallMeter, dense_attention_misses_nothing) {
 
 // What int8 rows round shows in the output, and int8 rows lose no mass.
 TEST(RecallMeter, sees_what_a_row_format_rounds) {
-    TestEngine test(model, {"device.exact_f32=true", "kv.dtype=i8"});
+    TestEngine test(model, {"device.exact_f32=true", "kv.codec=i8"});
     test.engine->recall_meter().set_every(1, 99);
     test.engine->evaluate(TrueWeights().ids, 8, 0, {});
     const RecallSums& sums = test.engine->recall_meter().sums();

@@ -9,7 +9,7 @@ namespace kvplane::tool {
 namespace {
 
 std::string identity_of(const Pipeline& pipeline, const Components& plugins) {
-    std::string text = plugins.device->id() + " " + plugins.kv->id() + " " + plugins.transfer->id() + "\n";
+    std::string text = plugins.device->id() + " " + plugins.kv->id() + " " + plugins.codec->id() + " " + plugins.transfer->id() + "\n";
     for (const ExplainRow& row : pipeline.explain()) {
         const auto is = [&](const char* prefix) { return row.key.starts_with(prefix); };
         if (is("log.") || is("model.path") || is("plugins.") || is("device.threads") || is("sample.")) continue;
