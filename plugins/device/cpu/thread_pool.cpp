@@ -2,7 +2,6 @@
 
 #include <immintrin.h>
 #include <pthread.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -19,9 +18,6 @@ constexpr auto kSpin = 100us;
 constexpr auto kPatience = 100us;
 constexpr auto kShortestRest = 5ms;
 constexpr auto kLongestRest = 1280ms;
-// How often the caller looks whether it was stopped itself, and for how long that takes to count: most of a time slice.
-constexpr auto kWindow = 5ms;
-constexpr auto kStopped = 1ms;
 constexpr auto kUntilItIsBack = std::chrono::steady_clock::time_point::max();
 
 constexpr uint32_t region_of(uint64_t ticket) {
@@ -46,10 +42,6 @@ bool spin(std::chrono::steady_clock::duration time, const Done& done) {
         }
     } while (std::chrono::steady_clock::now() < end);
     return done();
-}
-
-std::chrono::microseconds duration_of(const timeval& time) {
-    return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
 }
 
 void tie(std::thread& thread, int cpu) {
@@ -96,7 +88,6 @@ void ThreadPool::run_region(int64_t n, int64_t grain, bool guided, Call call, co
     }
     const auto start = Clock::now();
     if (n_resting_ > 0) end_rests(start);
-    if (start - window_.begin >= kWindow) look_at_caller(start);
     if (n_resting_ == workers_.size()) {
         call(context, 0, n, 0);
         return;
@@ -145,51 +136,21 @@ void ThreadPool::wait_for_workers(uint32_t n_ticks, Clock::time_point start) {
     const auto all_done = [&] { return finished_.load(std::memory_order_acquire) == n_ticks; };
     const auto waits_since = Clock::now();
     if (spin(waits_since - start + kPatience, all_done)) return;
-    const auto sleeps_since = Clock::now();
-    stop_late_workers(sleeps_since);
+    stop_late_workers(Clock::now());
     for (uint32_t seen = finished_.load(); seen != n_ticks; seen = finished_.load(std::memory_order_acquire)) {
         finished_.wait(seen, std::memory_order_acquire);
     }
-    const auto now = Clock::now();
-    window_.slept += now - sleeps_since;
-    begin_rests(now);
-}
-
-// Whether the system stopped this thread in the middle of its work, for another that wants its processor. Then a worker
-// makes room.
-void ThreadPool::look_at_caller(Clock::time_point now) {
-    rusage usage{};
-    if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
-    const Window old = window_;
-    window_ = {now,
-               duration_of(usage.ru_utime) + duration_of(usage.ru_stime),
-               {},
-               usage.ru_nivcsw,
-               std::this_thread::get_id()};
-    // A long window was no work, but a pause between steps.
-    if (old.caller != window_.caller || now - old.begin > 20 * kWindow) return;
-    const auto lost = now - old.begin - old.slept - (window_.ran - old.ran);
-    if (window_.times_stopped == old.times_stopped || lost < kStopped) return;
-    for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
-        if ((*worker)->rests.load(std::memory_order_relaxed)) continue;
-        let_rest(**worker, now);
-        (*worker)->rests_until = now + (*worker)->rest;
-        return;
-    }
-}
-
-void ThreadPool::let_rest(Worker& worker, Clock::time_point now) {
-    const bool again_soon = now - worker.rests_until < 4 * worker.rest;
-    worker.rest = again_soon ? std::min<Clock::duration>(2 * worker.rest, kLongestRest) : kShortestRest;
-    worker.rests.store(true, std::memory_order_relaxed);
-    ++n_resting_;
+    begin_rests(Clock::now());
 }
 
 void ThreadPool::stop_late_workers(Clock::time_point now) {
     for (auto& worker : workers_) {
         if (worker->rests.load(std::memory_order_relaxed) || !worker->busy.load(std::memory_order_relaxed)) continue;
-        let_rest(*worker, now);
+        const bool again_soon = now - worker->rests_until < 4 * worker->rest;
+        worker->rest = again_soon ? std::min<Clock::duration>(2 * worker->rest, kLongestRest) : kShortestRest;
         worker->rests_until = kUntilItIsBack;
+        worker->rests.store(true, std::memory_order_relaxed);
+        ++n_resting_;
     }
 }
 

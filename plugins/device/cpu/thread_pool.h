@@ -6,9 +6,8 @@
 //
 // A thread that the system stops in the middle of its items holds up the region for a time slice, which costs a decode
 // step more than the thread had helped. So a worker for which the caller waited longer than it had worked itself rests
-// for some milliseconds, and for twice as long each time that it happens again soon; and so does one when the caller sees
-// that it was stopped itself. Beside another busy process the pool is hardly slower than without that worker, and it
-// finds out by itself when the processor is free again.
+// for some milliseconds, and for twice as long each time that it happens again soon: beside another busy process the
+// pool is hardly slower than without that worker, and it finds out by itself when the processor is free again.
 #pragma once
 
 #include <atomic>
@@ -66,22 +65,11 @@ private:
         std::thread thread;
     };
 
-    // What the caller looks at from time to time.
-    struct Window {
-        Clock::time_point begin{};
-        Clock::duration ran{};    // its time on a processor, from its first day on
-        Clock::duration slept{};  // in this window, for workers
-        long times_stopped = 0;   // since its first day
-        std::thread::id caller{};
-    };
-
     void run_region(int64_t n, int64_t grain, bool guided, Call call, const void* context);
     uint32_t ticks_to_take(uint64_t ticket) const;
     void take_items(uint32_t region, uint32_t worker);
     void wait_for_workers(uint32_t n_ticks, Clock::time_point start);
     void stop_late_workers(Clock::time_point now);
-    void look_at_caller(Clock::time_point now);
-    void let_rest(Worker& worker, Clock::time_point now);
     void begin_rests(Clock::time_point now);
     void end_rests(Clock::time_point now);
     void work(uint32_t index);
@@ -98,7 +86,6 @@ private:
     int64_t n_ = 0;
     int64_t tick_ = 1;  // items
     uint32_t n_resting_ = 0;
-    Window window_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<Worker>> workers_;
 };
