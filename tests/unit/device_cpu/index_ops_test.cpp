@@ -81,7 +81,7 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                 const bool only_columns = n == 18 || n == 77;  // one may be nothing, or come twice
                 std::vector<int32_t> columns;
                 for (int32_t i = 0; i < static_cast<int32_t>(2 * n); ++i)
-                    columns.push_back(i % 5 == 3 ? -1 : i * 7 % d);
+                    columns.push_back(i % 5 == 3 ? -1 : i * 7 % static_cast<int32_t>(d));
                 for (size_t i = 0; only_columns && i < projection.size(); ++i) {
                     const size_t column = i / (d * n) * n + i % n;
                     projection[i] = columns[column] == static_cast<int32_t>(i / n % d) ? 1.0f : 0.0f;
