@@ -45,7 +45,7 @@ TEST_P(GoldenModel, stays_near_with_int8_activations_and_f16_rows) {
     }
     // int8 keeps 127 steps of the largest of 32 activations: under 1 % of the signal a layer, some layers deep. Where
     // attention multiplies in bf16, each operand has 8 bits: about as much again for scores of these models' size.
-    EXPECT_LE(std::sqrt(error / size), 0.04);
+    EXPECT_LE(std::sqrt(error / size), 0.035);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenModel,

@@ -9,7 +9,8 @@ namespace kvplane::tool {
 namespace {
 
 std::string identity_of(const Pipeline& pipeline, const Components& plugins) {
-    std::string text = plugins.device->id() + " " + plugins.kv->id() + " " + plugins.codec->id() + " " + plugins.transfer->id() + "\n";
+    std::string text =
+        plugins.device->id() + " " + plugins.kv->id() + " " + plugins.codec->id() + " " + plugins.transfer->id() + "\n";
     for (const ExplainRow& row : pipeline.explain()) {
         const auto is = [&](const char* prefix) { return row.key.starts_with(prefix); };
         if (is("log.") || is("model.path") || is("plugins.") || is("device.threads") || is("sample.")) continue;
@@ -33,6 +34,17 @@ void add_matrix_options(CLI::App& command, MatrixOptions& options) {
         ->take_all();
     command.add_option("--matrix", options.matrix, "file that lists pipelines (TOML), after those of -p");
     add_model_options(command, options.model, false);
+}
+
+void add_report_options(CLI::App& command, ReportOptions& options) {
+    command
+        .add_option("--recall-every", options.recall_every,
+                    "compare with dense attention at every Nth decode step (recall, attention mass kept); 0: never")
+        ->check(CLI::Range(0, 1 << 24));
+    command.add_option("--resume", options.resume,
+                       "file that keeps results as they come (JSON Lines); what it holds is not computed again");
+    command.add_option("--chart", options.chart, "picture to write, .svg or .html");
+    command.add_flag("--json", options.json, "one JSON object on standard output");
 }
 
 Matrix::Matrix(const MatrixOptions& options) : options_(options.model) {

@@ -22,6 +22,15 @@ struct MatrixOptions {
 
 void add_matrix_options(CLI::App& command, MatrixOptions& options);
 
+// How long figures are kept, and how they are shown.
+struct ReportOptions {
+    std::string resume, chart;
+    int64_t recall_every = 64;
+    bool json = false;
+};
+
+void add_report_options(CLI::App& command, ReportOptions& options);
+
 class Matrix {
 public:
     explicit Matrix(const MatrixOptions& options);

@@ -21,17 +21,15 @@ namespace kvplane::tool {
 
 namespace {
 
-struct PerplexityOptions {
+struct PerplexityOptions : ReportOptions {
     MatrixOptions matrix;
-    std::string text, resume, chart;
+    std::string text;
     int64_t context = 2048;
     int64_t stride = 0;
     int64_t prompt = -1;
     int64_t windows = 0;
     int64_t batch = 8;
     int64_t curve = 8;
-    int64_t recall_every = 64;
-    bool json = false;
 };
 
 // The windows of a text: starts, how much of each is a prompt, and which rows count.
@@ -318,14 +316,7 @@ void add_eval_perplexity(CLI::App& eval, Action& action) {
     command->add_option("--batch", options->batch, "windows that decode side by side")->check(CLI::Range(1, 256));
     command->add_option("--curve", options->curve, "places of the window that get a perplexity of their own")
         ->check(CLI::Range(1, 4096));
-    command
-        ->add_option("--recall-every", options->recall_every,
-                     "compare with dense attention at every Nth decode step (recall, attention mass kept); 0: never")
-        ->check(count);
-    command->add_option("--resume", options->resume,
-                        "file that keeps results as they come (JSON Lines); what it holds is not computed again");
-    command->add_option("--chart", options->chart, "picture to write, .svg or .html");
-    command->add_flag("--json", options->json, "one JSON object on standard output");
+    add_report_options(*command, *options);
     command->callback([options, &action] { action = [options] { return perplexity(*options); }; });
 }
 

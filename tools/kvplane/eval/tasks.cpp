@@ -22,16 +22,14 @@ namespace kvplane::tool {
 
 namespace {
 
-struct TaskOptions {
+struct TaskOptions : ReportOptions {
     MatrixOptions matrix;
-    std::string data, resume, chart, samples;
+    std::string data, samples;
     std::vector<std::string> tasks;
     int64_t shots = 0;
     int64_t limit = 0;
     int64_t batch = 16;
     int64_t decode_last = 1;
-    int64_t recall_every = 64;
-    bool json = false;
 };
 
 struct Question {
@@ -356,15 +354,8 @@ void add_eval_tasks(CLI::App& eval, Action& action) {
         ->add_option("--decode-last", options->decode_last,
                      "last tokens of the context that are decoded under the strategy, as those of the choice are")
         ->check(CLI::Range(1, 1 << 24));
-    command
-        ->add_option("--recall-every", options->recall_every,
-                     "compare with dense attention at every Nth decode step (recall, attention mass kept); 0: never")
-        ->check(count);
-    command->add_option("--resume", options->resume,
-                        "file that keeps results as they come (JSON Lines); what it holds is not computed again");
-    command->add_option("--chart", options->chart, "picture to write, .svg or .html");
     command->add_option("--samples", options->samples, "file to write: each item's log-likelihoods (JSON Lines)");
-    command->add_flag("--json", options->json, "one JSON object on standard output");
+    add_report_options(*command, *options);
     command->callback([options, &action] { action = [options] { return evaluate_tasks(*options); }; });
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/exp2-inl.h"
+#include "kernels/exp2_bf16-inl.h"
 #include "kernels/lanes-inl.h"
 #include "kernels/online_softmax-inl.h"
 #include "kernels/rows-inl.h"
@@ -119,14 +120,9 @@ void score_bf16_rows(const void* packed, int64_t n_queries, const Rows& rows, in
     });
 }
 
-// exp to a relative error of 8e-5, as the weights are rounded to 2^-8 afterwards: a minimax polynomial of 2^f on [0, 1).
+// exp to a relative error of 8e-5, as the weights are rounded to 2^-8 afterwards.
 HWY_INLINE F exponential_bf16(F x) {
-    const __m512 scaled = _mm512_mul_ps(x.raw, _mm512_set1_ps(kLog2E));
-    const __m512 f = _mm512_reduce_ps(scaled, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    __m512 power = _mm512_fmadd_ps(_mm512_set1_ps(0.0780245215f), f, _mm512_set1_ps(0.226067156f));
-    power = _mm512_fmadd_ps(power, f, _mm512_set1_ps(0.695833564f));
-    power = _mm512_fmadd_ps(power, f, _mm512_set1_ps(0.999925196f));
-    return F{_mm512_scalef_ps(power, scaled)};
+    return exp2_bf16(hn::Mul(x, set(kLog2E)), 0.0f);
 }
 
 // Weights of one query, two rows a word.

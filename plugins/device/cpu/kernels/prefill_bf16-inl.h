@@ -2,7 +2,7 @@
 // mantissa become seven.
 #pragma once
 
-#include "kernels/exp2-inl.h"
+#include "kernels/exp2_bf16-inl.h"
 #include "kernels/prefill_attention-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,15 +22,8 @@ struct ArithmeticBF16 {
     }
     static HWY_INLINE F ones() { return hn::BitCast(kF, hn::Set(kI32, 0x3F803F80)); }
 
-    // Minimax polynomial of 2^f on [0, 1), relative error 8e-5, plus half a step of a bf16 between 1 and 2, so that
-    // cutting the lower half off rounds.
-    static HWY_INLINE F exp2(F x) {
-        const __m512 f = _mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-        __m512 power = _mm512_fmadd_ps(_mm512_set1_ps(0.0780245215f), f, _mm512_set1_ps(0.226067156f));
-        power = _mm512_fmadd_ps(power, f, _mm512_set1_ps(0.695833564f));
-        power = _mm512_fmadd_ps(power, f, _mm512_set1_ps(0.999925196f + 0x1p-8f));
-        return F{_mm512_scalef_ps(power, x.raw)};
-    }
+    // Half a step of a bf16 between 1 and 2 more, so that cutting the lower half off rounds.
+    static HWY_INLINE F exp2(F x) { return exp2_bf16(x, 0x1p-8f); }
     // The upper halves of two powers.
     static HWY_INLINE F word(const F (&powers)[2]) {
         const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(powers[0].raw), 16);
