@@ -128,12 +128,11 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.rewrites_pages = strategy_->pool_tokens() > 0 || strategy_->drops_rows();
     options.lower_tier = strategy_->wants_lower_tier();
     if (options.rewrites_pages && codec_->block_tokens() > 1) {
-        throw Error(ErrorKind::config, "kv.codec = \"" + codec_->id() + "\" encodes " +
-                                           std::to_string(codec_->block_tokens()) + " tokens together, and " +
-                                           strategy_id_ + " lets single rows " +
-                                           (strategy_->drops_rows() ? "go" : "take the places of others (a pool)") +
-                                           "; take a codec of rows, as int4" +
-                                           (strategy_->drops_rows() ? "" : ", or no pool"));
+        throw Error(ErrorKind::config,
+                    "kv.codec = \"" + codec_->id() + "\" encodes " + std::to_string(codec_->block_tokens()) +
+                        " tokens together, and " + strategy_id_ + " lets single rows " +
+                        (strategy_->drops_rows() ? "go" : "take the places of others (a pool)") +
+                        "; take a codec of rows, as int4" + (strategy_->drops_rows() ? "" : ", or no pool"));
     }
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
         throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +

@@ -375,7 +375,8 @@ void KvStore::commit(SequenceCache& sequence, int64_t n_rows) {
     sequence.n_cached += n_rows;
     retire_stores(false);
     if (!options_.lower_tier) return;
-    while (!stores_.empty()) retire_stores(true);  // what a step reads is then the same whatever the transfers' threads do
+    while (!stores_.empty())
+        retire_stores(true);  // what a step reads is then the same whatever the transfers' threads do
     while (!evictable_.empty() && evict_one()) {
     }
 }

@@ -48,8 +48,9 @@ std::vector<std::vector<int32_t>> KvStore::sources(const Kept& kept, int64_t n_r
 // Rows of a codec that the device does not read are encoded in groups, of which none can leave alone.
 void KvStore::expect_rows_of_their_own() const {
     if (layout_.codec == nullptr) return;
-    throw Error(ErrorKind::config, "a KV strategy that drops rows needs a codec whose rows the device reads as they are; "
-                                   "set kv.codec to f16, bf16, f32, i8, int8 or int4");
+    throw Error(ErrorKind::config,
+                "a KV strategy that drops rows needs a codec whose rows the device reads as they are; "
+                "set kv.codec to f16, bf16, f32, i8, int8 or int4");
 }
 
 void KvStore::keep_rows(SequenceCache& sequence, uint32_t layer, int64_t n_rows, const Kept& kept) {

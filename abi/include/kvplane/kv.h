@@ -52,7 +52,7 @@ enum {
     KVP_EVIDENCE_QUERY_BEFORE_ROPE = 1u << 5,
     KVP_EVIDENCE_KEY_BEFORE_ROPE = 1u << 6,
     KVP_EVIDENCE_VALUE = 1u << 7,
-    KVP_EVIDENCE_LSE = 1u << 8,              /* attn_done: log-sum-exp of each query and head */
+    KVP_EVIDENCE_LSE = 1u << 8,   /* attn_done: log-sum-exp of each query and head */
     KVP_EVIDENCE_OUTPUT = 1u << 9 /* attn_done: attention's output */
 };
 
@@ -112,7 +112,8 @@ typedef struct kvp_kv_sequence {
     uint32_t last_chunk; /* PREFILL: the prompt ends with this step */
     int64_t row_begin;   /* its rows in the step's tensors */
     int64_t n_rows;
-    int64_t n_cached; /* rows in the cache of the layer at hand (else of layer 0) before this step; its new rows follow */
+    int64_t
+        n_cached; /* rows in the cache of the layer at hand (else of layer 0) before this step; its new rows follow */
     int64_t position; /* of its first row: the true one, for RoPE; tokens that it has seen */
 } kvp_kv_sequence;
 

@@ -33,7 +33,8 @@ Json read_report(const std::string& file) {
     Json report = Json::parse(read_text_file(file), nullptr, false);
     const bool ours = report.is_object() && report.contains("pipelines") && report["pipelines"].is_array() &&
                       !report["pipelines"].empty();
-    if (!ours) throw Error(ErrorKind::usage, file + ": is no report; make one with kvplane eval ppl or eval tasks, --json");
+    if (!ours)
+        throw Error(ErrorKind::usage, file + ": is no report; make one with kvplane eval ppl or eval tasks, --json");
     return report;
 }
 
@@ -117,7 +118,8 @@ int join(const JoinOptions& options) {
             ChartPanel panel{column.heading, "bytes read a token, % of the first", column.y_label, true, {}};
             for (const Json& pipeline : reports[column.report]["pipelines"]) {
                 panel.points.push_back({pipeline.at("series"), pipeline.at("label"),
-                                        100 * pipeline.at("kv").at("relative_size").get<double>(), column.value(pipeline)});
+                                        100 * pipeline.at("kv").at("relative_size").get<double>(),
+                                        column.value(pipeline)});
             }
             panels.push_back(std::move(panel));
         }
