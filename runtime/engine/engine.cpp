@@ -45,6 +45,22 @@ PageLayout page_layout(const Pipeline& pipeline, const ModelShape& shape, Device
     return layout;
 }
 
+// A strategy that lets rows go, or puts others in their places (a pool), moves each as it lies there.
+void expect_rows_that_move(const PageLayout& layout, const Codec& codec, const std::string& strategy, bool drops) {
+    if (codec.block_tokens() > 1) {
+        throw Error(ErrorKind::config, "kv.codec = \"" + codec.id() + "\" encodes " +
+                                           std::to_string(codec.block_tokens()) + " tokens together, and " + strategy +
+                                           " lets single rows " +
+                                           (drops ? "go" : "take the places of others (a pool)") +
+                                           "; take a codec of rows, as int4" + (drops ? "" : ", or no pool"));
+    }
+    if (drops && layout.codec != nullptr) {
+        throw Error(ErrorKind::config,
+                    "kv.codec = \"" + codec.id() + "\" is decoded for this device, and " + strategy +
+                        " lets rows go, which needs rows that the device reads as they are; take f16");
+    }
+}
+
 // "auto": all that the sequences can grow to, and no more than half of the machine's memory.
 uint64_t budget(const Pipeline& pipeline, const char* key, uint64_t most, uint64_t total_bytes) {
     if (const auto bytes = pipeline.size(key)) return *bytes;
@@ -127,13 +143,7 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
     options.rewrites_pages = strategy_->pool_tokens() > 0 || strategy_->drops_rows();
     options.lower_tier = strategy_->wants_lower_tier();
-    if (options.rewrites_pages && codec_->block_tokens() > 1) {
-        throw Error(ErrorKind::config,
-                    "kv.codec = \"" + codec_->id() + "\" encodes " + std::to_string(codec_->block_tokens()) +
-                        " tokens together, and " + strategy_id_ + " lets single rows " +
-                        (strategy_->drops_rows() ? "go" : "take the places of others (a pool)") +
-                        "; take a codec of rows, as int4" + (strategy_->drops_rows() ? "" : ", or no pool"));
-    }
+    if (options.rewrites_pages) expect_rows_that_move(layout, *codec_, strategy_id_, strategy_->drops_rows());
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
         throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +
                                            " tokens is too small: it needs four pages, " +

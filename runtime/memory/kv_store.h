@@ -177,7 +177,6 @@ private:
     PageRef new_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
     void drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
     void truncate_pages(SequenceCache& sequence, int64_t n_rows);
-    void expect_rows_of_their_own() const;
     void end_pages(SequenceCache& sequence, uint32_t layer, uint32_t first, uint32_t end);
     void copy_page(const Page& from, const Page& to);
     void own_page(SequenceCache& sequence, uint32_t layer, uint32_t index);

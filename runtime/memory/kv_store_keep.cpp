@@ -45,16 +45,7 @@ std::vector<std::vector<int32_t>> KvStore::sources(const Kept& kept, int64_t n_r
     return from;
 }
 
-// Rows of a codec that the device does not read are encoded in groups, of which none can leave alone.
-void KvStore::expect_rows_of_their_own() const {
-    if (layout_.codec == nullptr) return;
-    throw Error(ErrorKind::config,
-                "a KV strategy that drops rows needs a codec whose rows the device reads as they are; "
-                "set kv.codec to f16, bf16, f32, i8, int8 or int4");
-}
-
 void KvStore::keep_rows(SequenceCache& sequence, uint32_t layer, int64_t n_rows, const Kept& kept) {
-    expect_rows_of_their_own();
     LayerCache& cache = sequence.layers[layer];
     Moves moves{0, 0, 0, sources(kept, n_rows), {}};
     moves.n_rows = static_cast<int64_t>(moves.from.front().size());
@@ -83,7 +74,6 @@ void KvStore::drop_pages(SequenceCache& sequence, uint32_t layer, int64_t n_rows
         throw Error(ErrorKind::plugin, "the KV strategy drops pages that are not full");
     }
     if (n_pages == 0) return;
-    expect_rows_of_their_own();
     if (on_rows_moved) {
         std::vector<int32_t> from;
         for (int64_t row = 0; row < n_rows; ++row) {
@@ -144,20 +134,22 @@ void KvStore::scatter_kept(SequenceCache& sequence, uint32_t layer, const Moves&
     const uint64_t row_bytes = layout_.row_bytes();
     const auto n_moved = static_cast<uint64_t>(moves.n_moved());
     const uint32_t end_page = layout_.pages(static_cast<uint64_t>(moves.n_rows));
-    std::vector<kvp_copy_region> copies;
+    const auto n_full = static_cast<uint32_t>(moves.n_rows / layout_.page_tokens);
     for (uint32_t index = moves.first_page; index < end_page; ++index) {
         sequence.layers[layer].pages[index] = new_page(sequence, layer, index);
         const kvp_address page = readable_address(*sequence.layers[layer].pages[index]);
         const uint64_t first = uint64_t{index} * layout_.page_tokens - static_cast<uint64_t>(moves.first_row);
         const uint64_t rows = std::min<uint64_t>(layout_.page_tokens, n_moved - first);
+        std::vector<kvp_copy_region> copies;
         for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
             copies.push_back({moves.held.address() + (head * n_moved + first) * row_bytes,
                               page + head * layout_.head_bytes(), rows * row_bytes});
         }
+        device_.copy(copies);
+        // At once, so that the device tier need not hold more than one of them that cannot leave.
+        if (index < n_full) end_pages(sequence, layer, index, index + 1);
     }
-    device_.copy(copies);
     device_.synchronise();  // `held` goes back
-    end_pages(sequence, layer, moves.first_page, static_cast<uint32_t>(moves.n_rows / layout_.page_tokens));
 }
 
 // By way of a copy: rows move onto others that have not moved yet.

@@ -59,6 +59,7 @@ void PromptEviction::step_end(kvp_kv_call* call, const kvp_kv_step& step) const 
         const Turn turn(core_, host_, call, step, i, 0);
         auto& state = state_of<State>(turn.sequence());
         state.queries = window_.after(turn, state.queries);
+        if (turn.decodes() && settings_.again == 0) state.queries.begin = state.queries.end;  // they were not stored
     }
 }
 

@@ -21,17 +21,32 @@ constexpr int64_t kMostTokens = 90;
 using Logits = std::map<int64_t, std::vector<float>>;
 using Settings = std::vector<std::string>;
 
-struct StrategyCase {
-    const char* name;
-    Settings settings;
-    double slack;  // of the codec's tolerance: a near tie may go the other way
-    bool has_pool = false;
+// What the strategy does to rows; it decides what can be compared.
+enum class Rows {
+    read,      // by their places
+    selected,  // by their scores: a near tie may go the other way
+    replaced,  // in a pool: who leaves depends on the steps that rows came in
+    dropped,   // by their places
+    evicted,   // single rows, by their scores
 };
 
 struct CodecCase {
     const char* name;
     double tolerance;  // what another order of sums may do: now and then a value gets the next code
     uint32_t least_page;
+    bool is_plain = false;  // every device reads it
+};
+
+struct StrategyCase {
+    const char* name;
+    Settings settings;
+    Rows rows;
+    // Rows that leave one by one need a codec of rows, which moves them as they are (codec_test.cpp).
+    bool is_refused(const CodecCase& codec, bool device_knows_it) const {
+        const bool lets_go = rows == Rows::dropped || rows == Rows::evicted;
+        const bool is_known = device_knows_it || codec.is_plain;
+        return (lets_go && !is_known) || ((lets_go || rows == Rows::replaced) && codec.least_page > 4);
+    }
 };
 
 struct Place {
@@ -41,21 +56,31 @@ struct Place {
 };
 
 const StrategyCase strategies[] = {
-    {"dense", {}, 1},
+    {"dense", {}, Rows::read},
+    {"full_offload", {"kv.plugin=full-offload"}, Rows::read},
+    {"window", {"kv.plugin=window", "kv.window.tokens=20", "kv.window.sinks=3"}, Rows::dropped},
+    {"streaming_llm",
+     {"kv.plugin=window", "kv.window.tokens=20", "kv.window.sinks=3", "kv.window.positions=cache"},
+     Rows::dropped},
+    {"h2o", {"kv.plugin=h2o", "kv.h2o.tokens=20", "kv.h2o.interval=3"}, Rows::evicted},
+    {"snapkv", {"kv.plugin=snapkv", "kv.snapkv.tokens=16", "kv.snapkv.window=6"}, Rows::evicted},
+    {"pyramidkv", {"kv.plugin=pyramidkv", "kv.pyramidkv.tokens=16", "kv.pyramidkv.window=6"}, Rows::evicted},
+    {"quest",
+     {"kv.plugin=quest", "kv.quest.tokens=16", "kv.quest.min_pages=1", "kv.quest.page_tokens=4"},
+     Rows::selected},
     {"infinigen_ahead",
      {"kv.plugin=infinigen", "kv.infinigen.source=residual_mid", "kv.infinigen.recent=4", "kv.infinigen.min_tokens=4"},
-     8},
+     Rows::selected},
     {"infinigen_own_query",
      {"kv.plugin=infinigen", "kv.infinigen.source=own_query", "kv.infinigen.recent=4", "kv.infinigen.min_tokens=4"},
-     8},
+     Rows::selected},
     {"infinigen_pool",
      {"kv.plugin=infinigen", "kv.infinigen.source=own_query", "kv.infinigen.recent=4", "kv.infinigen.min_tokens=4",
       "kv.infinigen.pool_policy=counter", "kv.infinigen.pool_tokens=48"},
-     8,
-     true},
+     Rows::replaced},
 };
-const CodecCase codecs[] = {{"f32", 2e-4, 4}, {"f16", 2e-2, 4}, {"bf16", 0.25, 4}, {"i8", 0.3, 4},
-                            {"int8", 0.3, 4}, {"int4", 3.0, 4}, {"kivi", 0, 32}};
+const CodecCase codecs[] = {{"f32", 2e-4, 4, true}, {"f16", 2e-2, 4, true}, {"bf16", 0.25, 4}, {"i8", 0.3, 4},
+                            {"int8", 0.3, 4},       {"int4", 3.0, 4},       {"kivi", 0, 32}};
 const Place places[] = {{"in place", true, 0},
                         {"in two tiers", true, 8},
                         {"copied, 8 pages", false, 8},
@@ -68,6 +93,7 @@ struct Text {
     int64_t prompt = 0;
     bool prompt_ended = false;
     bool has_past = false;  // its prompt came in several steps, or it was rewound
+    bool was_rewound = false;
     Logits found;
 };
 
@@ -76,6 +102,8 @@ struct Done {
     int forks = 0;
     int rewinds = 0;
     int positions = 0;  // compared
+    int texts = 0;
+    int other_choices = 0;  // texts in which a strategy chose other rows
     uint64_t moved_bytes = 0;
 };
 
@@ -114,6 +142,8 @@ public:
         done.forks += done_.forks;
         done.rewinds += done_.rewinds;
         done.positions += done_.positions;
+        done.texts += done_.texts;
+        done.other_choices += done_.other_choices;
         done.moved_bytes += done_.moved_bytes;
     }
 
@@ -127,11 +157,12 @@ private:
     }
     bool is_kivi() const { return codec_.least_page > 4; }
 
-    Settings settings(Settings more) const {
+    Settings settings(Settings more) const { return settings(std::move(more), codec_.name); }
+    Settings settings(Settings more, const std::string& codec) const {
         more.insert(more.end(), strategy_.settings.begin(), strategy_.settings.end());
-        more.insert(more.end(), {std::string("kv.codec=") + codec_.name, "device.exact_f32=true", "device.threads=1",
+        more.insert(more.end(), {"kv.codec=" + codec, "device.exact_f32=true", "device.threads=1",
                                  "schedule.chunk_tokens=16", std::string("device.plugin=") + KVPLANE_CHECKING_DEVICE});
-        if (is_kivi()) more.push_back("codec.kivi.recent_tokens=8");
+        if (codec == "kivi") more.push_back("codec.kivi.recent_tokens=8");
         return more;
     }
 
@@ -214,7 +245,7 @@ private:
             return;
         }
         ++done_.rewinds;
-        text.has_past = true;
+        text.has_past = text.was_rewound = true;
         text.ids.resize(static_cast<size_t>(length));
         text.found.erase(text.found.lower_bound(length), text.found.end());
         if (length < text.prompt) {
@@ -229,12 +260,20 @@ private:
         if (!is_whole) return;
         const Logits alone = TestEngine(model, settings({page_setting_})).logits(text.ids, text.prompt, 0);
         // What kivi stores, and what leaves a pool, depends on the steps that rows came in.
-        if ((is_kivi() || strategy_.has_pool) && text.has_past) return;
-        const double tolerance = is_kivi() ? 2.0 : codec_.tolerance * strategy_.slack;
+        if ((is_kivi() || strategy_.rows == Rows::replaced) && text.has_past) return;
+        // Rows leave by the votes of a prompt's last queries, of which a rewind leaves fewer.
+        if (strategy_.rows == Rows::evicted && text.was_rewound) return;
+        double most = 0;
         for (const auto& [position, row] : text.found) {
             ++done_.positions;
-            ASSERT_LE(largest_difference(row, alone.at(position)), tolerance) << "position " << position;
+            most = std::max(most, largest_difference(row, alone.at(position)));
         }
+        ++done_.texts;
+        if (most <= (is_kivi() ? 2.0 : codec_.tolerance)) return;
+        ++done_.other_choices;
+        // Values that get the next code turn near ties of scores.
+        const bool is_selective = strategy_.rows != Rows::read && strategy_.rows != Rows::dropped;
+        EXPECT_TRUE(is_selective && codec_.tolerance > 1e-3) << "differs by " << most;
     }
 
     std::mt19937 random_;
@@ -261,22 +300,23 @@ INSTANTIATE_TEST_SUITE_P(Devices, Property, testing::Bool(),
 TEST_P(Property, every_text_comes_out_as_it_does_alone) {
     const char* const given = std::getenv("KVPLANE_TEST_SEED");
     Done done;
-    const uint32_t first_seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
-    for (uint32_t seed = first_seed; seed < first_seed + (given != nullptr ? 1 : 2); ++seed) {
-        uint32_t number = 0;
-        for (const StrategyCase& strategy : strategies) {
-            for (const CodecCase& codec : codecs) {
-                if (strategy.has_pool && codec.least_page > 4) continue;  // refused (codec_test.cpp)
-                for (const Place& place : places) {
-                    SCOPED_TRACE(std::string(strategy.name) + ", " + codec.name + ", " + place.name +
-                                 ": KVPLANE_TEST_SEED=" + std::to_string(seed));
-                    try {
-                        RandomBatch(seed * 7919 + number++, strategy, codec, place).go(done);
-                    } catch (const Error& error) {
-                        ADD_FAILURE() << error.what();
-                    }
-                    if (testing::Test::HasFailure()) return;
+    const uint32_t seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
+    uint32_t number = 0;
+    for (const StrategyCase& strategy : strategies) {
+        for (const CodecCase& codec : codecs) {
+            if (strategy.is_refused(codec, GetParam())) {
+                EXPECT_THROW(RandomBatch(seed, strategy, codec, places[0]), Error) << strategy.name << codec.name;
+                continue;
+            }
+            for (const Place& place : places) {
+                SCOPED_TRACE(std::string(strategy.name) + ", " + codec.name + ", " + place.name +
+                             ": KVPLANE_TEST_SEED=" + std::to_string(seed));
+                try {
+                    RandomBatch(seed * 7919 + number++, strategy, codec, place).go(done);
+                } catch (const Error& error) {
+                    ADD_FAILURE() << error.what();
                 }
+                if (testing::Test::HasFailure()) return;
             }
         }
     }
@@ -284,6 +324,7 @@ TEST_P(Property, every_text_comes_out_as_it_does_alone) {
     EXPECT_GT(done.rewinds, 400);
     EXPECT_GT(done.positions, 4000);
     EXPECT_GT(done.moved_bytes, 1u << 20);
+    EXPECT_LE(done.other_choices * 50, done.texts);
 }
 
 }  // namespace

@@ -95,6 +95,25 @@ TEST(SnapKv, refuses_a_smoothing_of_even_width_and_too_short_an_interval) {
     EXPECT_EQ(FakeKvCore(plugin_path("snapkv"), small_model(), {{"again", "8"}}).created, KVP_ERROR_INVALID);
 }
 
+// What was decoded in between has no query at hand, and those before it are no votes of the second prompt.
+TEST(SnapKv, hears_the_queries_of_a_second_prompt_alone) {
+    if (cpu().table == nullptr) GTEST_SKIP() << "the cpu device is not built";
+    const GoldenText text("snapkv-gqa2-d16");
+    const auto kept_with = [&](float query_scale) {
+        FakeKvCore core(plugin_path("snapkv"), text.model, {{"tokens", "44"}, {"window", "8"}}, &cpu());
+        core.open();
+        FakeRows first = text.rows(core, 0, 40);
+        for (float& value : first.query) value *= query_scale;
+        core.prefill(0, 40, first);
+        for (int64_t position = 40; position < 46; position++) core.decode(0, text.rows(core, position, position + 1));
+        EXPECT_EQ(core.n_rows(0, 0), 46);
+        core.prefill(0, 3, text.rows(core, 46, 49));
+        EXPECT_EQ(core.n_rows(0, 0), 44);
+        return tokens_kept(core, 0);
+    };
+    EXPECT_EQ(kept_with(1), kept_with(-1));
+}
+
 TEST(SnapKv, acts_again_when_told_so) {
     if (cpu().table == nullptr) GTEST_SKIP() << "the cpu device is not built";
     const GoldenText text("snapkv-gqa2-d16");
