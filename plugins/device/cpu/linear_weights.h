@@ -64,14 +64,17 @@ private:
 template <typename Body>
 void run_parts(ThreadPool& pool, int64_t n_rows, int64_t n_units, int64_t grain, const Body& body) {
     constexpr int64_t kRowsPerPart = 256;
+    constexpr int64_t kPartsPerThread = ThreadPool::kPartsPerThread;
     if (n_rows <= kRowsPerPart) {
+        // Each run begins with a wait for memory, which one row does not make up for.
+        if (n_rows == 1) grain *= std::max<int64_t>(1, n_units / (grain * pool.n_threads() * kPartsPerThread));
         pool.run_ranges(n_units, grain, [&](int64_t begin, int64_t end, uint32_t worker) {
             body(Range{0, n_rows}, Range{begin, end}, worker);
         });
         return;
     }
     const int64_t n_row_parts = (n_rows + kRowsPerPart - 1) / kRowsPerPart;
-    const int64_t most = pool.n_threads() * ThreadPool::kPartsPerThread;
+    const int64_t most = pool.n_threads() * kPartsPerThread;
     const int64_t size = std::max<int64_t>(grain, (n_units + most - 1) / most / grain * grain);
     const int64_t n_unit_parts = (n_units + size - 1) / size;
     pool.run(n_row_parts * n_unit_parts, [&](int64_t part, uint32_t worker) {

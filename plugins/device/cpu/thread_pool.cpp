@@ -15,10 +15,14 @@ constexpr int64_t kMaxTicks = 0xFFFF;
 // step, far shorter than a time slice.
 constexpr auto kSpin = 100us;
 // How much longer than it worked itself the caller waits for a worker before it takes it for stopped.
-constexpr auto kPatience = 100us;
+constexpr auto kPatience = 1ms;
+// How long the caller does all items of all regions before it takes workers that should look for some for stopped.
+constexpr auto kAbsence = 200us;
 constexpr auto kShortestRest = 5ms;
+// A rest is four times as long as the last one, and half as long for each of these that the worker has worked since:
+// beside a busy process it is stopped again within some time slices, by chance it hardly ever is.
+constexpr auto kHalving = 50ms;
 constexpr auto kLongestRest = 1280ms;
-constexpr auto kUntilItIsBack = std::chrono::steady_clock::time_point::max();
 
 constexpr uint32_t region_of(uint64_t ticket) {
     return static_cast<uint32_t>(ticket >> 32);
@@ -103,7 +107,17 @@ void ThreadPool::run_region(int64_t n, int64_t grain, bool guided, Call call, co
     ticket_.store(uint64_t{region} << 32 | uint64_t{n_ticks} << 16, std::memory_order_release);
     region_.store(region, std::memory_order_release);
     region_.notify_all();
-    take_items(region, 0);
+    const uint32_t mine = take_items(region, 0);
+    if (mine == n_ticks) {
+        const auto now = Clock::now();
+        alone_ += now - start;
+        if (alone_ > kAbsence) {
+            send_to_rest(now, State::looks);
+            alone_ = {};
+        }
+        return;
+    }
+    alone_ = {};
     if (finished_.load(std::memory_order_acquire) != n_ticks) wait_for_workers(n_ticks, start);
 }
 
@@ -116,7 +130,8 @@ uint32_t ThreadPool::ticks_to_take(uint64_t ticket) const {
     return std::max(1u, (ticks_of(ticket) - next_of(ticket)) / (2 * sharing));
 }
 
-void ThreadPool::take_items(uint32_t region, uint32_t worker) {
+uint32_t ThreadPool::take_items(uint32_t region, uint32_t worker) {
+    uint32_t n_taken = 0;
     uint64_t ticket = ticket_.load(std::memory_order_acquire);
     while (region_of(ticket) == region && next_of(ticket) < ticks_of(ticket)) {
         const uint32_t taken = ticks_to_take(ticket);
@@ -126,37 +141,36 @@ void ThreadPool::take_items(uint32_t region, uint32_t worker) {
         }
         const int64_t begin = next_of(ticket) * tick_;
         call_(context_, begin, std::min(n_, begin + taken * tick_), worker);
+        n_taken += taken;
         const uint32_t done = finished_.fetch_add(taken, std::memory_order_acq_rel) + taken;
         if (done == ticks_of(ticket) && worker != 0) finished_.notify_one();
         ticket = ticket_.load(std::memory_order_acquire);
     }
+    return n_taken;
 }
 
 void ThreadPool::wait_for_workers(uint32_t n_ticks, Clock::time_point start) {
     const auto all_done = [&] { return finished_.load(std::memory_order_acquire) == n_ticks; };
     const auto waits_since = Clock::now();
     if (spin(waits_since - start + kPatience, all_done)) return;
-    stop_late_workers(Clock::now());
+    const auto now = Clock::now();
+    send_to_rest(now, State::works);
     for (uint32_t seen = finished_.load(); seen != n_ticks; seen = finished_.load(std::memory_order_acquire)) {
         finished_.wait(seen, std::memory_order_acquire);
     }
-    begin_rests(Clock::now());
 }
 
-void ThreadPool::stop_late_workers(Clock::time_point now) {
+// Those that have been stopped in the state `stopped`.
+void ThreadPool::send_to_rest(Clock::time_point now, State stopped) {
     for (auto& worker : workers_) {
-        if (worker->rests.load(std::memory_order_relaxed) || !worker->busy.load(std::memory_order_relaxed)) continue;
-        const bool again_soon = now - worker->rests_until < 4 * worker->rest;
-        worker->rest = again_soon ? std::min<Clock::duration>(2 * worker->rest, kLongestRest) : kShortestRest;
-        worker->rests_until = kUntilItIsBack;
+        if (worker->rests.load(std::memory_order_relaxed)) continue;
+        if (worker->state.load(std::memory_order_relaxed) != stopped) continue;
+        const auto halvings = std::min<int64_t>((now - worker->rests_until) / kHalving, 62);
+        worker->rest =
+            std::clamp<Clock::duration>(4 * worker->rest / (int64_t{1} << halvings), kShortestRest, kLongestRest);
+        worker->rests_until = now + worker->rest;
         worker->rests.store(true, std::memory_order_relaxed);
         ++n_resting_;
-    }
-}
-
-void ThreadPool::begin_rests(Clock::time_point now) {
-    for (auto& worker : workers_) {
-        if (worker->rests_until == kUntilItIsBack) worker->rests_until = now + worker->rest;
     }
 }
 
@@ -174,18 +188,20 @@ void ThreadPool::work(uint32_t index) {
     uint32_t seen = 0;
     while (!stopping_.load(std::memory_order_acquire)) {
         if (self.rests.load(std::memory_order_acquire)) {
+            self.state.store(State::sleeps, std::memory_order_relaxed);
             self.rests.wait(true, std::memory_order_acquire);
             continue;
         }
+        self.state.store(State::looks, std::memory_order_relaxed);
         const auto comes = [&] { return region_.load(std::memory_order_acquire) != seen; };
         if (!spin(kSpin, comes)) {
+            self.state.store(State::sleeps, std::memory_order_relaxed);
             region_.wait(seen, std::memory_order_acquire);
             continue;
         }
         seen = region_.load(std::memory_order_acquire);
-        self.busy.store(true, std::memory_order_relaxed);
+        self.state.store(State::works, std::memory_order_relaxed);
         take_items(seen, index);
-        self.busy.store(false, std::memory_order_relaxed);
     }
 }
 

@@ -5,9 +5,11 @@
 // fastest, then shares of what is left, down to a grain, so that all end at about the same time.
 //
 // A thread that the system stops in the middle of its items holds up the region for a time slice, which costs a decode
-// step more than the thread had helped. So a worker for which the caller waited longer than it had worked itself rests
-// for some milliseconds, and for twice as long each time that it happens again soon: beside another busy process the
-// pool is hardly slower than without that worker, and it finds out by itself when the processor is free again.
+// step more than the thread had helped; one that is stopped while it looks for items will soon be stopped in the middle
+// of some. So a worker for which the caller waited longer than it had worked itself, or that took no item for a while
+// though it was awake, rests for some milliseconds, and for four times as long each time that it happens again soon:
+// beside another busy process the pool is as fast as without that worker, and it finds out by itself when the processor
+// is free again.
 #pragma once
 
 #include <atomic>
@@ -57,8 +59,10 @@ private:
         (*static_cast<const Body*>(context))(begin, end, worker);
     }
 
+    enum class State : uint8_t { sleeps, looks, works };
+
     struct alignas(64) Worker {
-        std::atomic<bool> busy{false};  // has items, or looks for some
+        std::atomic<State> state{State::sleeps};  // as the worker last said: a stopped one says nothing
         std::atomic<bool> rests{false};
         Clock::time_point rests_until{};  // the caller's, as all below
         Clock::duration rest{};           // length of the last one
@@ -67,10 +71,9 @@ private:
 
     void run_region(int64_t n, int64_t grain, bool guided, Call call, const void* context);
     uint32_t ticks_to_take(uint64_t ticket) const;
-    void take_items(uint32_t region, uint32_t worker);
+    uint32_t take_items(uint32_t region, uint32_t worker);  // how many ticks it took
     void wait_for_workers(uint32_t n_ticks, Clock::time_point start);
-    void stop_late_workers(Clock::time_point now);
-    void begin_rests(Clock::time_point now);
+    void send_to_rest(Clock::time_point now, State stopped);
     void end_rests(Clock::time_point now);
     void work(uint32_t index);
 
@@ -86,6 +89,7 @@ private:
     int64_t n_ = 0;
     int64_t tick_ = 1;  // items
     uint32_t n_resting_ = 0;
+    Clock::duration alone_{};  // length of the latest regions of which no worker took an item
     std::mutex mutex_;
     std::vector<std::unique_ptr<Worker>> workers_;
 };
