@@ -296,7 +296,10 @@ enum {
  * least min_count, at most floor(max_share * n_tokens), at least 1. Then the `count` best rows of each KV head outside
  * [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index i32[G][index_stride]; how many there are to
  * counts i32[G]. Ties: lower row. alpha may be infinite. `pages` as in partial_scores, whose scores these are: then only
- * rows of those pages count and are chosen. */
+ * rows of those pages count and are chosen.
+ * unit_tokens > 1: rows are chosen in whole units. A unit is unit_tokens rows from a multiple of unit_tokens on, as far as they
+ * may be chosen; its score is its best row's. The best units are taken, ties: lower unit, until they hold `count` rows, and the
+ * last of them is left out where they would pass max_count. index and counts are of rows all the same. */
 typedef struct kvp_select_rows_arguments {
     kvp_head head;
     kvp_address scores;
@@ -318,6 +321,8 @@ typedef struct kvp_select_rows_arguments {
     kvp_address pages;
     kvp_address page_counts;
     uint64_t pages_stride;
+    uint32_t unit_tokens; /* 0, 1: rows one by one; divides page_tokens when pages are given. A caller may not know it */
+    uint32_t reserved0;
 } kvp_select_rows_arguments;
 
 /* The `count` best pages of each KV head (all, where there are fewer), ascending, to pages i32[G][pages_stride], and how

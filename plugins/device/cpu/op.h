@@ -19,12 +19,11 @@ struct kvp_plan {
 
 namespace kvplane::cpu {
 
-// A struct of the ABI whose members of 1.0 must all be there.
+// A struct of the ABI whose first `bytes` must be there: all of it, but where it has grown since callers were built.
 template <typename T>
-const T& structure(const void* pointer, const char* what) {
+const T& structure(const void* pointer, const char* what, size_t bytes = sizeof(T)) {
     const auto* found = static_cast<const T*>(pointer);
-    if (found == nullptr || found->head.struct_size < sizeof(T))
-        invalid(std::string(what) + " is missing or too short");
+    if (found == nullptr || found->head.struct_size < bytes) invalid(std::string(what) + " is missing or too short");
     return *found;
 }
 

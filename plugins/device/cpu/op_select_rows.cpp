@@ -1,6 +1,7 @@
-// kvp.select_rows/1: how many rows a step reads, and which.
+// kvp.select_rows/1: how many rows a step reads, and which: the best one by one, or in whole units.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 
 #include "op.h"
@@ -19,54 +20,162 @@ int64_t bounded(const kvp_select_rows_arguments& a, int64_t count) {
     return std::min<int64_t>(std::max<int64_t>(count, 1), a.max_count);
 }
 
+// Entries [begin, end) of a KV head in units of `size`, cut at both ends. A unit never reaches over a listed page.
+struct Units {
+    int64_t size;
+    int64_t begin;
+    int64_t end;
+
+    int64_t number() const { return (end - 1) / size - begin / size + 1; }
+    int64_t first(int64_t unit) const { return std::max(begin, (begin / size + unit) * size); }
+    int64_t last(int64_t unit) const { return std::min(end, (begin / size + unit + 1) * size); }
+    int64_t rows(const int32_t* units, int64_t n) const {
+        const int64_t missing_first = units[0] == 0 ? begin % size : 0;
+        const int64_t missing_last = units[n - 1] == number() - 1 ? (size - end % size) % size : 0;
+        return n * size - missing_first - missing_last;
+    }
+};
+
+struct UnitScratch {
+    UnitScratch(Workspace& workspace, int64_t n_entries, int64_t size, int64_t n_heads)
+        : most_units(n_entries / size + 2),
+          n_ints(select_scratch(most_units) + most_units),
+          maxima(workspace.floats.get(n_heads * most_units)),
+          ints(workspace.ints.get(n_heads * n_ints)) {}
+
+    const int64_t most_units, n_ints;
+    float* const maxima;
+    int32_t* const ints;
+};
+
+// The best units that hold `count` rows, ascending, without the last where they would pass `room`: how many they are.
+int64_t best_units(const Kernels& kernels, const Units& units, const float* maxima, int64_t count, int64_t room,
+                   int32_t* scratch, int32_t* chosen) {
+    const auto take = [&](int64_t n) {
+        kernels.select_largest(maxima, units.number(), n, scratch, chosen);
+        return units.rows(chosen, n);
+    };
+    int64_t n = (count + units.size - 1) / units.size;
+    int64_t rows = take(n);
+    while (rows < count) rows = take(++n);  // twice at most: only the units at the ends are cut
+    if (rows > room && --n > 0) take(n);
+    return n;
+}
+
+class SelectRows {
+public:
+    SelectRows(kvp_queue& queue, const kvp_select_rows_arguments& a, const PageLists& pages, int64_t unit)
+        : queue_(queue), kernels_(queue.device.kernels), a_(a), pages_(pages), unit_(unit), n_heads_(a.n_kv_heads) {}
+
+    void run() const {
+        count();
+        if (unit_ > 1) {
+            choose_units();
+        } else {
+            choose_rows();
+        }
+    }
+
+private:
+    int32_t* counts() const { return reinterpret_cast<int32_t*>(a_.counts); }
+    const float* scores(int64_t head) const {
+        return reinterpret_cast<const float*>(a_.scores) + static_cast<uint64_t>(head) * a_.scores_stride;
+    }
+    int32_t* index(int64_t head) const {
+        return reinterpret_cast<int32_t*>(a_.index) + static_cast<uint64_t>(head) * a_.index_stride;
+    }
+
+    template <typename Body>
+    void for_each_head(int64_t least, const Body& body) const {
+        if (pages_.most_entries() * n_heads_ >= least) {
+            queue_.device.pool.run(n_heads_, [&](int64_t head, uint32_t) { body(head); });
+        } else {
+            for (int64_t head = 0; head < n_heads_; ++head) body(head);
+        }
+    }
+
+    void count() const {
+        const auto shared = static_cast<int32_t>(std::floor(a_.fixed_share * static_cast<float>(a_.n_tokens)));
+        const bool strict = (a_.flags & KVP_SELECT_STRICT) != 0;
+        for_each_head(kParallelCounts, [&](int64_t head) {
+            counts()[head] =
+                a_.fixed_share >= 0
+                    ? shared
+                    : static_cast<int32_t>(kernels_.count_near(scores(head), pages_.n_entries(head), a_.alpha, strict));
+        });
+        if ((a_.flags & KVP_SELECT_PER_HEAD) != 0 || n_heads_ == 0) return;
+        const int64_t total = std::accumulate(counts(), counts() + n_heads_, int64_t{0});
+        std::fill_n(counts(), n_heads_, static_cast<int32_t>(total / n_heads_));
+    }
+
+    // Calls body(head, begin, end, count) where `count` of the entries [begin, end) are to be chosen; it says how many were.
+    template <typename Body>
+    void for_each_choice(const Body& body) const {
+        for_each_head(kParallelScores, [&](int64_t head) {
+            const int64_t begin = pages_.entry_from(head, a_.skip_begin);
+            const int64_t last = std::max<int64_t>(0, a_.n_tokens - a_.skip_end);
+            const int64_t end = std::max(begin, pages_.entry_from(head, last));
+            const int64_t count = std::min(bounded(a_, counts()[head]), end - begin);
+            counts()[head] = count == 0 ? 0 : static_cast<int32_t>(body(head, begin, end, count));
+        });
+    }
+
+    void choose_rows() const {
+        const int64_t scratch = select_scratch(pages_.most_entries());
+        int32_t* scratches = queue_.workspace.ints.get(n_heads_ * scratch);
+        for_each_choice([&](int64_t head, int64_t begin, int64_t end, int64_t count) {
+            int32_t* out = index(head);
+            kernels_.select_largest(scores(head) + begin, end - begin, count, scratches + head * scratch, out);
+            for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(pages_.row(head, begin + out[i]));
+            return count;
+        });
+    }
+
+    void choose_units() const {
+        const UnitScratch scratch(queue_.workspace, pages_.most_entries(), unit_, n_heads_);
+        for_each_choice([&](int64_t head, int64_t begin, int64_t end, int64_t count) {
+            const Units units{unit_, begin, end};
+            float* maxima = scratch.maxima + head * scratch.most_units;
+            kernels_.part_maxima(scores(head) + begin, end - begin, units.last(0) - begin, unit_, maxima);
+            int32_t* chosen = scratch.ints + head * scratch.n_ints;
+            const int64_t n =
+                best_units(kernels_, units, maxima, count, a_.max_count, chosen + scratch.most_units, chosen);
+            int32_t* out = index(head);
+            for (int64_t i = 0; i < n; ++i) {
+                const int64_t first = units.first(chosen[i]);
+                const int64_t n_rows = units.last(chosen[i]) - first;
+                std::iota(out, out + n_rows, static_cast<int32_t>(pages_.row(head, first)));
+                out += n_rows;
+            }
+            return out - index(head);
+        });
+    }
+
+    kvp_queue& queue_;
+    const Kernels& kernels_;
+    const kvp_select_rows_arguments& a_;
+    const PageLists& pages_;
+    const int64_t unit_;
+    const int64_t n_heads_;
+};
+
 void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     operands.expect(0);
-    const auto& a = structure<kvp_select_rows_arguments>(pointer, "the argument struct of select_rows");
+    const auto& a = structure<kvp_select_rows_arguments>(pointer, "the argument struct of select_rows",
+                                                         offsetof(kvp_select_rows_arguments, unit_tokens));
     if (a.scores == 0 || a.index == 0 || a.counts == 0) invalid("select_rows lacks an array");
     if (a.skip_begin < 0 || a.skip_end < 0) invalid("select_rows cannot skip fewer than 0 rows");
     if (a.max_count > a.index_stride) invalid("select_rows has no room for max_count rows");
     const PageLists pages(a.pages, a.page_counts, a.pages_stride, a.page_tokens, a.n_kv_heads, a.n_tokens);
-    const int64_t n = pages.most_entries();
-    if (static_cast<uint64_t>(n) > a.scores_stride) invalid("select_rows counts more rows than it has scores");
-
-    const int64_t n_heads = a.n_kv_heads;
-    const Kernels& kernels = queue.device.kernels;
-    const int64_t scratch = select_scratch(n);
-    int32_t* scratches = queue.workspace.ints.get(n_heads * scratch);
-    auto* counts = reinterpret_cast<int32_t*>(a.counts);
-    const auto scores_of = [&](int64_t head) {
-        return reinterpret_cast<const float*>(a.scores) + static_cast<uint64_t>(head) * a.scores_stride;
-    };
-    const auto for_each_head = [&](int64_t least, const auto& body) {
-        if (n * n_heads >= least) {
-            queue.device.pool.run(n_heads, [&](int64_t head, uint32_t) { body(head); });
-        } else {
-            for (int64_t head = 0; head < n_heads; ++head) body(head);
-        }
-    };
-
-    const auto shared_count = static_cast<int32_t>(std::floor(a.fixed_share * static_cast<float>(a.n_tokens)));
-    for_each_head(kParallelCounts, [&](int64_t head) {
-        const bool strict = (a.flags & KVP_SELECT_STRICT) != 0;
-        counts[head] =
-            a.fixed_share >= 0
-                ? shared_count
-                : static_cast<int32_t>(kernels.count_near(scores_of(head), pages.n_entries(head), a.alpha, strict));
-    });
-    if ((a.flags & KVP_SELECT_PER_HEAD) == 0 && n_heads > 0) {
-        const int64_t total = std::accumulate(counts, counts + n_heads, int64_t{0});
-        std::fill_n(counts, n_heads, static_cast<int32_t>(total / n_heads));
+    if (static_cast<uint64_t>(pages.most_entries()) > a.scores_stride) {
+        invalid("select_rows counts more rows than it has scores");
     }
-    for_each_head(kParallelScores, [&](int64_t head) {
-        const int64_t begin = pages.entry_from(head, a.skip_begin);
-        const int64_t end = std::max(begin, pages.entry_from(head, std::max<int64_t>(0, a.n_tokens - a.skip_end)));
-        const int64_t count = std::min(bounded(a, counts[head]), end - begin);
-        counts[head] = static_cast<int32_t>(count);
-        if (count == 0) return;
-        int32_t* out = reinterpret_cast<int32_t*>(a.index) + static_cast<uint64_t>(head) * a.index_stride;
-        kernels.select_largest(scores_of(head) + begin, end - begin, count, scratches + head * scratch, out);
-        for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(pages.row(head, begin + out[i]));
-    });
+    const int64_t unit = KVP_COVERS(kvp_select_rows_arguments, &a, unit_tokens) ? a.unit_tokens : 1;
+    if (unit > 1 && pages.listed() && a.page_tokens % unit != 0) {
+        invalid("select_rows takes units of " + std::to_string(unit) + " rows, which do not fill pages of " +
+                std::to_string(a.page_tokens));
+    }
+    SelectRows(queue, a, pages, unit).run();
 }
 
 }  // namespace

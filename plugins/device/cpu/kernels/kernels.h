@@ -245,6 +245,8 @@ struct Kernels {
     // The places of the `count` largest of x[n], ascending; of equal ones the lower. count is 1 to n;
     // scratch: select_scratch(n).
     void (*select_largest)(const float* x, int64_t n, int64_t count, int32_t* scratch, int32_t* places);
+    // The largest of each part of x[n]: the first `first` values, then `size` by `size`. maxima: one a part.
+    void (*part_maxima)(const float* x, int64_t n, int64_t first, int64_t size, float* maxima);
     // log, -inf of 0.
     void (*logarithms)(const int32_t* x, float* out, int64_t n);
 };

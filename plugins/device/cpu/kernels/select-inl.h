@@ -65,17 +65,28 @@ HWY_INLINE int32_t lower_bound(const float* x, int64_t n, int64_t count, int32_t
     return key_threshold(blocks, n_blocks, count, kLowest);
 }
 
-int64_t count_near(const float* x, int64_t n, float alpha, bool strict) {
-    float maximum = kNegativeInfinity;
+HWY_INLINE float maximum_of(const float* x, int64_t n) {
     F lanes = set(kNegativeInfinity);
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) lanes = hn::Max(lanes, load(x + i));
-    maximum = hn::GetLane(hn::MaxOfLanes(kF, lanes));
-    for (int64_t j = i; j < n; ++j) maximum = x[j] > maximum ? x[j] : maximum;
+    float maximum = hn::GetLane(hn::MaxOfLanes(kF, lanes));
+    for (; i < n; ++i) maximum = x[i] > maximum ? x[i] : maximum;
+    return maximum;
+}
+
+void part_maxima(const float* x, int64_t n, int64_t first, int64_t size, float* maxima) {
+    for (int64_t begin = 0, next = first; begin < n; begin = next, next += size) {
+        *maxima++ = maximum_of(x + begin, (next < n ? next : n) - begin);
+    }
+}
+
+int64_t count_near(const float* x, int64_t n, float alpha, bool strict) {
+    const float maximum = maximum_of(x, n);
     const F most = set(maximum);
     const F least = set(-alpha);
     size_t count = 0;
-    for (i = 0; i + kLanes <= n; i += kLanes) {
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
         const F distance = hn::Sub(load(x + i), most);
         count += hn::CountTrue(kF, strict ? hn::Gt(distance, least) : hn::Ge(distance, least));
     }

@@ -58,6 +58,7 @@ constexpr Kernels kTable = {
     combine_scores,
     count_near,
     select_largest,
+    part_maxima,
     logarithms,
 };
 
