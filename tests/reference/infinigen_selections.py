@@ -29,6 +29,9 @@ p = prompt:
   forced    keys < sinks, and keys with position - key <= recent (the `recent` keys before the current token)
   chosen    per KV head: forced, and of all other keys the `count` with the largest distance (all, if there are fewer).
             The current token is attended as well; it is not in the lists.
+  unit      with unit > 1 the other keys are chosen in units: keys unit * i .. unit * i + unit - 1, without forced keys and
+            keys of pages that are not searched. A unit's distance is its largest. Units are taken from the largest down until
+            they hold `count` keys; the last is given back when they then hold more than max(unit, floor(cap * position)).
 
 Inputs are integers / 64, so that they are exact in F32; arithmetic is F64. Cases whose outcome hangs on less than
 MARGIN anywhere (columns, rounding, threshold, cut) are redrawn with the next seed, so any careful F32 program gets
@@ -64,6 +67,13 @@ CASES = {
                                 cap=1.0),
     "pages-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=620, prompt=570, skew=False, columns="energy", ratio=0.5,
                            key_bits=8, min_tokens=12, sinks=4, recent=16, page_share=0.45, min_pages=3),
+    "units-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=330, prompt=290, skew=False, columns="energy", ratio=0.5,
+                           key_bits=8, alpha=2.0, min_tokens=20, sinks=4, recent=24, unit=16),
+    "units-cut-mha-d16": dict(kv_heads=3, group=1, d=16, tokens=110, prompt=50, skew=False, rule="fixed", fixed=0.2,
+                              cap=0.3, sinks=10, recent=13, unit=16),
+    "units-pages-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=620, prompt=570, skew=False, columns="energy",
+                                 ratio=0.5, key_bits=8, min_tokens=30, sinks=4, recent=20, page_share=0.45, min_pages=3,
+                                 unit=16),
 }
 
 
@@ -130,6 +140,21 @@ def choose(distance, forced, count):  # of one KV head: ascending keys
     return np.sort(np.concatenate([np.flatnonzero(forced), order[:count]]))
 
 
+def choose_units(distance, forced, count, room, unit):  # as choose
+    free = ~forced & np.isfinite(distance)
+    members = [keys[free[keys]] for keys in np.split(np.arange(len(free)), range(unit, len(free), unit))]
+    members = [keys for keys in members if len(keys)]
+    best = np.array([distance[keys].max() for keys in members])
+    order = np.argsort(-best, kind="stable")
+    held = np.cumsum([len(members[i]) for i in order])
+    taken = int(np.searchsorted(held, min(count, free.sum()))) + 1
+    if held[taken - 1] > room:
+        taken -= 1
+    if 0 < taken < len(order) and best[order[taken - 1]] - best[order[taken]] < MARGIN:
+        raise Unclear("cut")
+    return np.sort(np.concatenate([np.flatnonzero(forced), *(members[i] for i in order[:taken])]))
+
+
 def select(q, s, k, skew, o):
     """The columns and partial keys per KV head, and per row after the prompt: scores, distances, count, chosen keys."""
     prompt, kv_heads, d = q.shape[0], k.shape[1], k.shape[2]
@@ -152,8 +177,10 @@ def select(q, s, k, skew, o):
         key = np.arange(position)
         forced = (key < o["sinks"]) | (position - key <= o["recent"])
         count = count_of(distance, position, o)
+        room = max(o["unit"], int(np.floor(np.float32(o["cap"]) * np.float32(position))))
         rows.append(dict(position=position, scores=scores, distance=distance, count=count,
-                         chosen=[choose(distance[g], forced, count) for g in range(kv_heads)]))
+                         chosen=[choose(distance[g], forced, count) if o["unit"] == 1 else
+                                 choose_units(distance[g], forced, count, room, o["unit"]) for g in range(kv_heads)]))
     return columns, keys, rows
 
 
@@ -178,10 +205,13 @@ def draw(case, seed):
 def golden(name):
     case = CASES[name]
     options = {key: case.get(key, value) for key, value in DEFAULTS.items()}
+    if "unit" in case:
+        options["unit"] = case["unit"]
     for seed in range(1000):
         q, s, k, skew = draw(case, [seed, *name.encode()])
         try:
-            columns, keys, rows = select(q / SCALE, s / SCALE, k / SCALE, skew.astype(float), options)
+            columns, keys, rows = select(q / SCALE, s / SCALE, k / SCALE, skew.astype(float),
+                                         {"unit": 1, **options})
             break
         except Unclear:
             continue
@@ -189,6 +219,7 @@ def golden(name):
         raise SystemExit(f"{name}: no seed gives a clear outcome")
     shown = rows[:: max(1, len(rows) // 4)]
     figures = lambda array, digits=6: np.where(np.isfinite(array), np.round(array, digits), None).tolist()
+    sizes = {"sizes": [[len(c) for c in r["chosen"]] for r in rows]} if "unit" in case else {}
     return {
         "about": "made by tests/reference/infinigen_selections.py, which says what each step computes",
         "tokens": case["tokens"], "prompt": case["prompt"], "kv_heads": case["kv_heads"], "group": case["group"],
@@ -200,7 +231,7 @@ def golden(name):
         "first_scores": figures(rows[0]["scores"], 5),
         "rows": [{"position": r["position"], "count": r["count"], "distance": figures(r["distance"], 5),
                   "chosen": [c.tolist() for c in r["chosen"]]} for r in shown],
-        "counts": [r["count"] for r in rows],
+        "counts": [r["count"] for r in rows], **sizes,
     }
 
 

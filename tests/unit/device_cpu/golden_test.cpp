@@ -159,15 +159,24 @@ protected:
             sr.alpha = options["alpha"];
             sr.max_share = options["cap"];
             sr.fixed_share = options["rule"] == "fixed" ? options["fixed"].get<float>() : -1.0f;
+            const bool in_units = options.contains("unit");
+            if (in_units) {
+                sr.unit_tokens = options["unit"];
+                const auto room = static_cast<uint32_t>(sr.max_share * static_cast<float>(position));
+                sr.max_count = std::max(room, sr.unit_tokens);
+            }
             device().run("kvp.select_rows/1", {}, &sr);
             const int64_t free = std::max<int64_t>(0, position - sr.skip_begin - sr.skip_end);
-            for (const int32_t count : row_counts) {
-                ASSERT_EQ(count, std::min<int64_t>(free, counts[static_cast<size_t>(position - c.prompt)]))
-                    << name << " at " << position;
+            const auto row = static_cast<size_t>(position - c.prompt);
+            for (uint32_t g = 0; g < n_kv_heads; ++g) {
+                const int64_t expected = in_units ? c.json["sizes"][row][g].get<int64_t>() - (position - free)
+                                                  : std::min<int64_t>(free, counts[row]);
+                ASSERT_EQ(row_counts[g], expected) << name << " at " << position;
             }
-            for (const auto& row : c.json["rows"]) {
-                if (row["position"] != position) continue;
-                for (uint32_t g = 0; g < n_kv_heads; ++g) expect_row(c, row, g, position, scores, rows, row_counts, sr);
+            for (const auto& shown : c.json["rows"]) {
+                if (shown["position"] != position) continue;
+                for (uint32_t g = 0; g < n_kv_heads; ++g)
+                    expect_row(c, shown, g, position, scores, rows, row_counts, sr);
             }
         }
     }
@@ -191,9 +200,9 @@ protected:
 };
 
 TEST_P(CpuGolden, selects_the_rows_that_numpy_selects) {
-    for (const char* name :
-         {"everything-gqa2-d16", "few-keys-gqa2-d64", "fixed-mha-d16", "int4-skew-gqa2-d16", "paper-mha-d16",
-          "paper-skew-gqa2-d16", "preset-gqa3-d16", "preset-skew-gqa3-d64", "query-gqa3-d16", "union-skew-gqa2-d16"}) {
+    for (const char* name : {"everything-gqa2-d16", "few-keys-gqa2-d64", "fixed-mha-d16", "int4-skew-gqa2-d16",
+                             "paper-mha-d16", "paper-skew-gqa2-d16", "preset-gqa3-d16", "preset-skew-gqa3-d64",
+                             "query-gqa3-d16", "union-skew-gqa2-d16", "units-cut-mha-d16", "units-gqa2-d16"}) {
         replay(name);
         if (HasFatalFailure()) return;
     }
