@@ -11,7 +11,8 @@ namespace kvplane::infinigen {
 namespace {
 
 Context make_context(const kvp::Host& host, const kvp_kv_core& core, const kvp_kv_model& model) {
-    Context context{&core, model, read_settings(host), 0, host, std::vector<kvp_address>(model.n_layers, 0)};
+    Context context{&core, model, read_settings(host, model.group_tokens),
+                    0,     host,  std::vector<kvp_address>(model.n_layers, 0)};
     Settings& settings = context.settings;
     if (settings.source == Source::automatic) {
         settings.source = model.reads_tiers_in_place ? Source::own_query : Source::residual_mid;

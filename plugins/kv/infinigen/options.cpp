@@ -32,6 +32,7 @@ constexpr Named<uint32_t> column_modes[] = {{"energy", KVP_COLUMNS_ENERGY},
 constexpr Named<Skew> skews[] = {{"auto", Skew::automatic}, {"on", Skew::on}, {"off", Skew::off}};
 constexpr Named<uint32_t> key_types[] = {
     {"i8", KVP_TYPE_I8}, {"f32", KVP_TYPE_F32}, {"f16", KVP_TYPE_F16}, {"i4", KVP_TYPE_I4}};
+constexpr Named<bool> units[] = {{"row", false}, {"group", true}};
 constexpr Named<bool> groups[] = {{"best", true}, {"mean", false}};
 constexpr Named<bool> count_modes[] = {{"mean", false}, {"per_head", true}};
 constexpr Named<bool> switches[] = {{"on", true}, {"off", false}};
@@ -61,6 +62,8 @@ constexpr auto table = kvp::options(
     kvp::option_f64(
         "share", "0", 0, 1,
         "share of the past that is read in all, sinks and recent rows counted, whatever the scores; 0: off"),
+    kvp::option_choice("unit", "row", "row|group",
+                       "what is chosen: single rows, or whole groups, which are what is fetched"),
     kvp::option_i64("look_ahead", "1", 1, 2, "layers between a guess of the query and its use"),
     kvp::option_i64("sinks", "-1", -1, most_tokens, "first rows, always attended; -1: the preset's"),
     kvp::option_i64("recent", "-1", -1, most_tokens, "newest past rows, always attended; -1: the preset's"),
@@ -143,7 +146,7 @@ std::string percent(double share) {
 
 }  // namespace
 
-const std::array<const kvp_option*, 27>& option_pointers = table_pointers;
+const std::array<const kvp_option*, 28>& option_pointers = table_pointers;
 
 int64_t Settings::said_count(int64_t n_past) const {
     if (share > 0) {
@@ -159,10 +162,13 @@ int64_t Settings::floor_count(int64_t n_past) const {
 }
 
 int64_t Settings::cap_count(int64_t n_past) const {
-    if (const int64_t said = said_count(n_past); said > 0) return std::min(said, std::max<int64_t>(n_past, 1));
-    // One more than our rounding says: the device multiplies in single precision.
-    const auto capped = static_cast<int64_t>(std::floor(cap * static_cast<double>(n_past))) + 1;
-    return std::clamp<int64_t>(capped, 1, std::max<int64_t>(n_past, 1));
+    int64_t room = said_count(n_past);
+    if (room <= 0) {
+        // As the device multiplies, since groups may fill all of the room; otherwise one more makes up for our rounding.
+        room = whole_groups ? static_cast<int64_t>(std::floor(static_cast<float>(cap) * static_cast<float>(n_past)))
+                            : static_cast<int64_t>(std::floor(cap * static_cast<double>(n_past))) + 1;
+    }
+    return std::min(std::max(room, unit_tokens), std::max<int64_t>(n_past, 1));
 }
 
 int64_t Settings::searched_pages(int64_t n_pages) const {
@@ -179,7 +185,7 @@ uint32_t Settings::stored_columns(uint32_t head_size) const {
     return chosen_columns(head_size) * (columns == KVP_COLUMNS_UNION ? 2 : 1);
 }
 
-Settings read_settings(const kvp::Host& host) {
+Settings read_settings(const kvp::Host& host, uint32_t group_tokens) {
     Settings settings = preset(host.option_str("preset"));
     choose(host, "source", sources, settings.source);
     choose(host, "columns", column_modes, settings.columns);
@@ -194,6 +200,13 @@ Settings read_settings(const kvp::Host& host) {
     choose(host, "fixed_share", settings.fixed_share);
     choose(host, "fixed_tokens", settings.fixed_tokens);
     settings.share = host.option_f64("share");
+    choose(host, "unit", units, settings.whole_groups);
+    if (settings.whole_groups) settings.unit_tokens = std::max<int64_t>(group_tokens, 1);
+    if (settings.fixed_tokens > 0 && settings.fixed_tokens < settings.unit_tokens) {
+        throw kvp::Failure(KVP_ERROR_INVALID, "kv.infinigen.fixed_tokens = " + std::to_string(settings.fixed_tokens) +
+                                                  " is less than a group of " + std::to_string(group_tokens) +
+                                                  " tokens; raise it, or set unit to \"row\"");
+    }
     settings.look_ahead = host.option_i64("look_ahead");
     choose(host, "sinks", settings.sinks);
     choose(host, "recent", settings.recent);
@@ -233,6 +246,7 @@ std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
         text += ", floor max(" + std::to_string(settings.min_tokens) + ", " + percent(settings.min_share) + ")";
         text += ", cap " + percent(settings.cap);
     }
+    if (settings.whole_groups) text += ", whole groups of " + std::to_string(settings.unit_tokens) + " rows";
     if (settings.look_ahead > 1) text += ", guessed " + std::to_string(settings.look_ahead) + " layers ahead";
     text += ", sinks " + std::to_string(settings.sinks) + ", recent " + std::to_string(settings.recent);
     if (!settings.best_head) text += ", mean of the group";

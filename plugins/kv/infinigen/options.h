@@ -41,8 +41,10 @@ struct Settings {
     double cap = 0.2;
     double fixed_share = -1;  // negative: by threshold
     int64_t fixed_tokens = -1;
-    double share = 0;        // of the past that is read in all, sinks and recent rows counted; 0: not said
-    int64_t look_ahead = 1;  // layers between a guess and its use
+    double share = 0;  // of the past that is read in all, sinks and recent rows counted; 0: not said
+    bool whole_groups = false;
+    int64_t unit_tokens = 1;  // that are chosen together: the model's group_tokens with whole_groups
+    int64_t look_ahead = 1;   // layers between a guess and its use
     int64_t sinks = 4;
     int64_t recent = 32;
     int64_t dense_layers = 2;
@@ -58,7 +60,7 @@ struct Settings {
     int64_t said_count(int64_t n_past) const;
     // The floor under the number of rows chosen out of n_past.
     int64_t floor_count(int64_t n_past) const;
-    // Room for the rows chosen out of n_past: the cap, never less than one.
+    // Room for the rows chosen out of n_past: the cap, never less than one row or group.
     int64_t cap_count(int64_t n_past) const;
     // Pages that rows are looked for in, out of n_pages; n_pages: no choice is made.
     int64_t searched_pages(int64_t n_pages) const;
@@ -69,12 +71,12 @@ struct Settings {
     bool chooses_pages() const { return centroids && page_share < 1; }
 };
 
-// Throws kvp::Failure(KVP_ERROR_INVALID) on values that do not go together.
-Settings read_settings(const kvp::Host& host);
+// Throws kvp::Failure(KVP_ERROR_INVALID) on values that do not go together, or not with groups of that many tokens.
+Settings read_settings(const kvp::Host& host, uint32_t group_tokens);
 
 // One line: what really runs.
 std::string summary(const Settings& settings, uint32_t head_size, bool skewed);
 
-extern const std::array<const kvp_option*, 27>& option_pointers;
+extern const std::array<const kvp_option*, 28>& option_pointers;
 
 }  // namespace kvplane::infinigen

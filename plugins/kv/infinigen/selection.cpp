@@ -102,6 +102,7 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     const bool said = settings.said_count(n_past) > 0;  // then floor and cap are that number
     rows.max_share = said ? 1.0f : static_cast<float>(settings.cap);
     rows.fixed_share = said ? 0.0f : static_cast<float>(settings.fixed_share);
+    rows.unit_tokens = static_cast<uint32_t>(settings.unit_tokens);
     rows.page_tokens = scores.page_tokens;
     rows.pages = scores.pages;
     rows.page_counts = scores.page_counts;

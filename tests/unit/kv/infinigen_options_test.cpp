@@ -125,6 +125,31 @@ TEST(InfinigenOptions, refuses_a_pool_that_the_forced_rows_fill) {
     EXPECT_NE(core.error().find("pool_tokens = 36"), std::string::npos);
 }
 
+TEST(InfinigenOptions, unit_is_a_row_unless_it_is_said) {
+    for (const char* preset : {"default", "paper", "artifact"}) {
+        EXPECT_EQ(summary({{"preset", preset}}).find("groups"), std::string::npos) << preset;
+        EXPECT_NE(summary({{"preset", preset}, {"unit", "group"}}).find(", whole groups of 16 rows"), std::string::npos)
+            << preset;
+    }
+}
+
+TEST(InfinigenOptions, a_group_is_as_long_as_the_core_says) {
+    kvp_kv_model model = small_model();
+    model.group_tokens = 32;
+    const FakeKvCore core(plugin_path("infinigen"), model, {{"unit", "group"}, {"fixed_tokens", "32"}});
+    ASSERT_EQ(core.created, KVP_OK) << core.error();
+    EXPECT_NE(std::string(kvp::view(core.needs->summary)).find("groups of 32 rows"), std::string::npos);
+}
+
+TEST(InfinigenOptions, refuses_fewer_rows_than_a_group) {
+    EXPECT_EQ(infinigen({{"unit", "group"}, {"fixed_tokens", "16"}}).created, KVP_OK);
+    EXPECT_EQ(infinigen({{"fixed_tokens", "15"}}).created, KVP_OK);
+    const FakeKvCore core = infinigen({{"unit", "group"}, {"fixed_tokens", "15"}});
+    EXPECT_EQ(core.created, KVP_ERROR_INVALID);
+    EXPECT_NE(core.error().find("kv.infinigen.fixed_tokens = 15 is less than a group of 16 tokens"), std::string::npos)
+        << core.error();
+}
+
 TEST(InfinigenOptions, every_default_of_the_table_passes_its_own_check) {
     const FakeKvCore core = infinigen({});
     for (uint32_t i = 0; i < core.descriptor().n_options; i++) {

@@ -30,6 +30,7 @@ FakeHost::Options options_of(const json& golden) {
         options["page_share"] = number("page_share");
         options["min_pages"] = number("min_pages");
     }
+    if (given.contains("unit")) options["unit"] = "group";
     if (given["rule"] == "fixed") options["fixed_share"] = number("fixed");
     return options;
 }
@@ -80,7 +81,11 @@ TEST_P(GoldenSelection, reads_the_rows_that_the_reference_reads) {
                 golden["options"]["sinks"].get<int64_t>() + golden["options"]["recent"].get<int64_t>();
             for (uint32_t head = 0; head < model.n_kv_heads; head++) {
                 const auto read = static_cast<int64_t>(rows_read(segments, head, position).size());
-                EXPECT_EQ(read, std::min(forced + wanted, position)) << "position " << position;
+                const int64_t expected =
+                    golden.contains("sizes")
+                        ? golden["sizes"][static_cast<size_t>(position - prompt)][head].get<int64_t>()
+                        : std::min(forced + wanted, position);
+                EXPECT_EQ(read, expected) << "position " << position;
             }
         }
         if (shown == golden["rows"].size() || golden["rows"][shown]["position"] != position) continue;
@@ -98,7 +103,8 @@ INSTANTIATE_TEST_SUITE_P(Infinigen, GoldenSelection,
                          testing::Values("paper-mha-d16", "paper-skew-gqa2-d16", "query-gqa3-d16",
                                          "union-skew-gqa2-d16", "preset-gqa3-d16", "preset-skew-gqa3-d64",
                                          "int4-skew-gqa2-d16", "fixed-mha-d16", "few-keys-gqa2-d64",
-                                         "everything-gqa2-d16", "pages-gqa2-d16"),
+                                         "everything-gqa2-d16", "pages-gqa2-d16", "units-gqa2-d16", "units-cut-mha-d16",
+                                         "units-pages-gqa2-d16"),
                          [](const auto& info) {
                              std::string name = info.param;
                              std::replace(name.begin(), name.end(), '-', '_');
