@@ -321,7 +321,7 @@ typedef struct kvp_select_rows_arguments {
     kvp_address pages;
     kvp_address page_counts;
     uint64_t pages_stride;
-    uint32_t unit_tokens; /* 0, 1: rows one by one; divides page_tokens when pages are given. A caller may not know it */
+    uint32_t unit_tokens; /* 0, 1: rows one by one; divides the page_tokens of listed pages */
     uint32_t reserved0;
 } kvp_select_rows_arguments;
 
