@@ -141,6 +141,47 @@ TEST(Infinigen, fetches_int8_rows_as_it_reads_them_in_place) {
     EXPECT_GT(copying.engine->statistics().share_moved(), 0);
 }
 
+std::vector<std::string> in_units(const std::string& unit, const std::string& forced) {
+    return {"kv.plugin=infinigen",     key("unit", unit),         key("source", "own_query"), key("dense_layers", "0"),
+            key("centroids", "off"),   key("fixed_tokens", "64"), key("sinks", forced),       key("recent", forced),
+            "memory.resident_share=0", "memory.page_tokens=16"};
+}
+
+TEST(Infinigen, whole_groups_give_the_same_logits_wherever_they_are) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
+    for (const char* centroids : {"on", "off"}) {
+        auto settings = in_units("group", "5");
+        settings[4] = key("centroids", centroids);
+        TestEngine in_place(model, exact(settings));
+        const auto expected = in_place.logits(golden.ids, 120, 120);
+        EXPECT_LT(in_place.engine->statistics().share_read(), (64 + 11 + 0.01) / 120);
+        TestEngine copying(model, exact(tiny_limits(model, 14, settings, 16)));
+        EXPECT_LE(largest_difference(copying.logits(golden.ids, 120, 120), expected), 1e-4) << centroids;
+        EXPECT_GT(copying.engine->statistics().share_moved(), 0.1) << centroids;
+    }
+}
+
+TEST(Infinigen, whole_groups_move_what_is_read_and_no_more) {
+    std::vector<int32_t> text(430);
+    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(3 + i * i * 7 % 241);
+    constexpr size_t prompt = 400;
+    // Bytes that decode steps fetch over bytes that attention reads.
+    const auto fetched_over_read = [&](const char* unit) {
+        TestEngine test(model, exact(tiny_limits(model, 14, in_units(unit, "0"), 16)));
+        test.logits(text, prompt, prompt);
+        const Statistics& found = test.engine->statistics();
+        EXPECT_LT(found.share_read(), (64 + 1 + 0.01) / prompt) << unit;
+        EXPECT_GT(found.share_read(), (48 + 1) / 430.0) << unit;
+        // The new rows leave the device tier, but for a page a layer; so may one that the prompt left there.
+        const auto leaving = static_cast<double>((text.size() - prompt + 16) * test.engine->kv_bytes_per_token());
+        return (found.bytes_moved - leaving) / found.attended_bytes;
+    };
+    const double groups = fetched_over_read("group");
+    EXPECT_LE(groups, 1);
+    EXPECT_GT(groups, 0.75);  // the rest is still there from the step before
+    EXPECT_GT(fetched_over_read("row"), 3);
+}
+
 TEST(Infinigen, reads_fewer_rows_with_a_smaller_alpha) {
     const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
     double before = 2;
