@@ -1,4 +1,4 @@
-// Which instruction set the kernels use: the best that the processor has, or a lower one that KVPLANE_CPU names.
+// Which instruction set the kernels use: the fastest that the processor has, or the one that KVPLANE_CPU names.
 #pragma once
 
 #include "kernels/kernels.h"
