@@ -1,3 +1,4 @@
+#include <cstring>
 #include <limits>
 
 #include "cached_sequence.h"
@@ -9,9 +10,9 @@ constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 // One entry of a softmax: a row K||V, and what is added to its score.
 struct Entry {
-    std::vector<double> row;
+    const double* row;
     double bias;
-    int64_t token;  // -1: virtual
+    std::vector<double> virtual_row = {};  // what `row` shows of one that is not cached
 };
 
 struct Expected {
@@ -21,17 +22,22 @@ struct Expected {
     double largest = 0;    // value
 };
 
-// The nearest bf16, of two equally near the even one, or the one farther from zero.
-template <double (*to_whole)(double)>
+// The nearest bf16, of two equally near the even one, or the one farther from zero: seven of the 52 bits stay.
+enum class Ties { even, away };
+template <Ties ties>
 double nearest_bf16(double x) {
-    if (x == 0 || !std::isfinite(x)) return x;
-    const int exponent = std::ilogb(x) - 7;
-    return std::ldexp(to_whole(std::ldexp(x, -exponent)), exponent);
+    constexpr uint64_t kLowest = uint64_t{1} << 45;
+    uint64_t bits;
+    std::memcpy(&bits, &x, sizeof x);
+    bits += kLowest / 2 - (ties == Ties::even && (bits & kLowest) == 0 ? 1 : 0);
+    bits &= ~(kLowest - 1);
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
 }
 using Rounding = double (*)(double);
 const Rounding kExact = nullptr;
-const Rounding kTiesToEven = nearest_bf16<std::nearbyint>;
-const Rounding kTiesAway = nearest_bf16<std::round>;
+const Rounding kTiesToEven = nearest_bf16<Ties::even>;
+const Rounding kTiesAway = nearest_bf16<Ties::away>;
 
 // With a rounding, of operands that were rounded to bf16 first: cached rows by it, queries to even after they took the
 // scale in, to base 2.
@@ -49,7 +55,7 @@ Expected attend(const float* q, const std::vector<Entry>& entries, int64_t d, fl
         double score = entry.bias;
         double magnitude = 0;
         for (int64_t i = 0; i < d; ++i) {
-            const double term = query[static_cast<size_t>(i)] * rounded(entry.row[static_cast<size_t>(i)]);
+            const double term = query[static_cast<size_t>(i)] * rounded(entry.row[i]);
             score += term;
             magnitude += std::abs(term);
         }
@@ -62,7 +68,7 @@ Expected attend(const float* q, const std::vector<Entry>& entries, int64_t d, fl
     for (double& score : scores) sum += score = std::exp(score - most);
     for (size_t j = 0; j < entries.size(); ++j) {
         for (int64_t i = 0; i < d; ++i) {
-            const double value = rounded(entries[j].row[static_cast<size_t>(d + i)]);
+            const double value = rounded(entries[j].row[d + i]);
             result.out[static_cast<size_t>(i)] += scores[j] / sum * value;
             result.largest = std::max(result.largest, std::abs(value));
         }
@@ -83,19 +89,13 @@ protected:
         bool merge = false;
     };
 
-    static std::vector<double> cached_row(const CachedSequence& cached, int64_t head, int64_t token, int64_t d) {
-        std::vector<double> row;
-        for (int64_t i = 0; i < 2 * d; ++i) row.push_back(cached.get(head, token, i));
-        return row;
-    }
-
     // The entries that the query at cached row `position` of KV head g sees, by the text of ops.h.
     static std::vector<Entry> entries_of(const Sequence& s, int64_t g, int64_t position, int64_t d) {
         std::vector<Entry> entries;
         for (const kvp_segment& segment : s.segments) {
             const bool causal = (segment.flags & KVP_SEGMENT_CAUSAL) != 0;
             const auto add = [&](int64_t token) {
-                if (!causal || token <= position) entries.push_back({cached_row(*s.cached, g, token, d), 0, token});
+                if (!causal || token <= position) entries.push_back({s.cached->row(g, token), 0});
             };
             const auto* index =
                 reinterpret_cast<const int32_t*>(segment.index) + static_cast<uint64_t>(g) * segment.index_stride;
@@ -116,19 +116,18 @@ protected:
             } else {
                 for (uint32_t i = 0; i < segment.virtual_count; ++i) {
                     const auto at = static_cast<size_t>(g) * segment.virtual_stride + i;
-                    Entry entry{
-                        {},
-                        segment.virtual_bias != 0 ? reinterpret_cast<const float*>(segment.virtual_bias)[at] : 0.0,
-                        -1};
-                    if (entry.bias == kNone) continue;
+                    const double bias =
+                        segment.virtual_bias != 0 ? reinterpret_cast<const float*>(segment.virtual_bias)[at] : 0.0;
+                    if (bias == kNone) continue;
+                    std::vector<double> row;
                     for (int64_t c = 0; c < 2 * d; ++c) {
                         const auto element = at * 2 * static_cast<size_t>(d) + static_cast<size_t>(c);
-                        entry.row.push_back(
-                            segment.virtual_type == KVP_TYPE_F16
-                                ? half_value(reinterpret_cast<const uint16_t*>(segment.virtual_rows)[element])
-                                : reinterpret_cast<const float*>(segment.virtual_rows)[element]);
+                        row.push_back(segment.virtual_type == KVP_TYPE_F16
+                                          ? half_value(reinterpret_cast<const uint16_t*>(segment.virtual_rows)[element])
+                                          : reinterpret_cast<const float*>(segment.virtual_rows)[element]);
                     }
-                    entries.push_back(entry);
+                    const double* const values = row.data();
+                    entries.push_back({values, bias, std::move(row)});
                 }
             }
         }

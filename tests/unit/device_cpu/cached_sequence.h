@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "levels.h"
@@ -44,6 +45,12 @@ public:
         }
     }
 
+    // K||V.
+    const double* row(int64_t head, int64_t token) const {
+        auto& values = read_[{head, token}];
+        for (int64_t i = static_cast<int64_t>(values.size()); i < 2 * d_; ++i) values.push_back(get(head, token, i));
+        return values.data();
+    }
     // Element i of K||V.
     double get(int64_t head, int64_t token, int64_t i) const {
         const uint8_t* row = place(head, token);
@@ -75,6 +82,7 @@ public:
         return x;
     }
     void set(int64_t head, int64_t token, int64_t i, float x) {
+        read_.erase({head, token});
         uint8_t* row = place(head, token);
         if (type_ == KVP_TYPE_F16) {
             const uint16_t bits = nearest_half(x);
@@ -142,6 +150,7 @@ private:
     std::vector<uint8_t> memory_;
     std::vector<uint64_t> groups_;
     kvp_rows rows_;
+    mutable std::map<std::pair<int64_t, int64_t>, std::vector<double>> read_;  // of rows that were asked for
 };
 
 }  // namespace kvplane::test
