@@ -40,7 +40,7 @@ constexpr Named<PoolPolicy> policies[] = {
     {"counter", PoolPolicy::counter}, {"lru", PoolPolicy::lru}, {"fifo", PoolPolicy::fifo}};
 
 constexpr auto table = kvp::options(
-    kvp::option_choice("preset", "default", "default|paper|artifact",
+    kvp::option_choice("preset", "default", "default|lean|paper|artifact",
                        "where every option below that is not set takes its value from"),
     kvp::option_choice(
         "source", of_preset, "preset|auto|attn_input|residual|residual_mid|own_query",
@@ -85,6 +85,14 @@ constexpr auto table_pointers = kvp::pointers(table);
 Settings preset(std::string_view name) {
     Settings settings;
     if (name == "default") return settings;
+    if (name == "lean") {  // few bytes of long texts: 4 bits of all partial keys cost less than 8 of half of them
+        settings.key_type = KVP_TYPE_I4;
+        settings.ratio = 0.5;
+        settings.alpha = 3;
+        settings.min_share = 0.015;
+        settings.min_pages = 128;
+        return settings;
+    }
     // The paper; the artifact's speed path differs in the columns, the ratio and the type (infinigen.md 1.7).
     const bool artifact = name == "artifact";
     settings.source = Source::attn_input;

@@ -38,6 +38,13 @@ TEST(InfinigenOptions, takes_the_own_query_where_tiers_are_read_in_place) {
     EXPECT_NE(summary({{"source", "residual"}}, true).find("source residual,"), std::string::npos);
 }
 
+TEST(InfinigenOptions, lean_preset) {
+    EXPECT_EQ(summary({{"preset", "lean"}}, true),
+              "infinigen: source own_query, energy columns 8 of 16, i4 partial keys, skew off, alpha 3, floor max(64, "
+              "1.5 %), "
+              "cap 20 %, sinks 4, recent 32, centroids, rows of max(128, 12.5 %) pages");
+}
+
 TEST(InfinigenOptions, paper_preset) {
     EXPECT_EQ(
         summary({{"preset", "paper"}}, true),
@@ -126,7 +133,7 @@ TEST(InfinigenOptions, refuses_a_pool_that_the_forced_rows_fill) {
 }
 
 TEST(InfinigenOptions, unit_is_a_row_unless_it_is_said) {
-    for (const char* preset : {"default", "paper", "artifact"}) {
+    for (const char* preset : {"default", "lean", "paper", "artifact"}) {
         EXPECT_EQ(summary({{"preset", preset}}).find("groups"), std::string::npos) << preset;
         EXPECT_NE(summary({{"preset", preset}, {"unit", "group"}}).find(", whole groups of 16 rows"), std::string::npos)
             << preset;
