@@ -8,8 +8,8 @@
 // step more than the thread had helped; one that is stopped while it looks for items will soon be stopped in the middle
 // of some. So a worker for which the caller waited longer than it had worked itself, or that took no item for a while
 // though it was awake, rests for some milliseconds, and for four times as long each time that it happens again soon:
-// beside another busy process the pool is as fast as without that worker, and it finds out by itself when the processor
-// is free again.
+// beside another busy process the pool is nearly as fast as without that worker, and it finds out by itself when the
+// processor is free again.
 #pragma once
 
 #include <atomic>

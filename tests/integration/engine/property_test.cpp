@@ -17,6 +17,7 @@ namespace {
 
 const std::string model = std::string(KVPLANE_GOLDEN_DIR) + "/tiny/tiny-gqa-f32.gguf";  // 3 layers, 2 KV heads of 16
 constexpr int64_t kMostTokens = 90;
+constexpr double kOtherChoice = 8;  // what another choice may do, in tolerances of the codec
 
 using Logits = std::map<int64_t, std::vector<float>>;
 using Settings = std::vector<std::string>;
@@ -26,7 +27,7 @@ enum class Rows {
     read,      // by their places
     selected,  // by their scores: a near tie may go the other way
     replaced,  // in a pool: who leaves depends on the steps that rows came in
-    dropped,   // by their places
+    dropped,   // by their places, and gone when they are not
     evicted,   // single rows, by their scores
 };
 
@@ -157,12 +158,11 @@ private:
     }
     bool is_kivi() const { return codec_.least_page > 4; }
 
-    Settings settings(Settings more) const { return settings(std::move(more), codec_.name); }
-    Settings settings(Settings more, const std::string& codec) const {
+    Settings settings(Settings more) const {
         more.insert(more.end(), strategy_.settings.begin(), strategy_.settings.end());
-        more.insert(more.end(), {"kv.codec=" + codec, "device.exact_f32=true", "device.threads=1",
+        more.insert(more.end(), {std::string("kv.codec=") + codec_.name, "device.exact_f32=true", "device.threads=1",
                                  "schedule.chunk_tokens=16", std::string("device.plugin=") + KVPLANE_CHECKING_DEVICE});
-        if (codec == "kivi") more.push_back("codec.kivi.recent_tokens=8");
+        if (is_kivi()) more.push_back("codec.kivi.recent_tokens=8");
         return more;
     }
 
@@ -274,6 +274,7 @@ private:
         // Values that get the next code turn near ties of scores.
         const bool is_selective = strategy_.rows != Rows::read && strategy_.rows != Rows::dropped;
         EXPECT_TRUE(is_selective && codec_.tolerance > 1e-3) << "differs by " << most;
+        EXPECT_LE(most, kOtherChoice * codec_.tolerance);
     }
 
     std::mt19937 random_;
@@ -300,23 +301,25 @@ INSTANTIATE_TEST_SUITE_P(Devices, Property, testing::Bool(),
 TEST_P(Property, every_text_comes_out_as_it_does_alone) {
     const char* const given = std::getenv("KVPLANE_TEST_SEED");
     Done done;
-    const uint32_t seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
-    uint32_t number = 0;
-    for (const StrategyCase& strategy : strategies) {
-        for (const CodecCase& codec : codecs) {
-            if (strategy.is_refused(codec, GetParam())) {
-                EXPECT_THROW(RandomBatch(seed, strategy, codec, places[0]), Error) << strategy.name << codec.name;
-                continue;
-            }
-            for (const Place& place : places) {
-                SCOPED_TRACE(std::string(strategy.name) + ", " + codec.name + ", " + place.name +
-                             ": KVPLANE_TEST_SEED=" + std::to_string(seed));
-                try {
-                    RandomBatch(seed * 7919 + number++, strategy, codec, place).go(done);
-                } catch (const Error& error) {
-                    ADD_FAILURE() << error.what();
+    const uint32_t first_seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
+    for (uint32_t seed = first_seed; seed < first_seed + (given != nullptr ? 1 : 2); ++seed) {
+        uint32_t number = 0;
+        for (const StrategyCase& strategy : strategies) {
+            for (const CodecCase& codec : codecs) {
+                if (strategy.is_refused(codec, GetParam())) {
+                    EXPECT_THROW(RandomBatch(seed, strategy, codec, places[0]), Error) << strategy.name << codec.name;
+                    continue;
                 }
-                if (testing::Test::HasFailure()) return;
+                for (const Place& place : places) {
+                    SCOPED_TRACE(std::string(strategy.name) + ", " + codec.name + ", " + place.name +
+                                 ": KVPLANE_TEST_SEED=" + std::to_string(seed));
+                    try {
+                        RandomBatch(seed * 7919 + number++, strategy, codec, place).go(done);
+                    } catch (const Error& error) {
+                        ADD_FAILURE() << error.what();
+                    }
+                    if (testing::Test::HasFailure()) return;
+                }
             }
         }
     }
