@@ -11,6 +11,7 @@
 
 #include "engine/components.h"
 #include "engine/engine.h"
+#include "support/json_text.h"
 
 namespace kvplane::test {
 
@@ -91,8 +92,7 @@ inline double largest_difference(const std::map<int64_t, std::vector<float>>& a,
 // A golden case: NAME.json with "ids", "rows", and NAME.f32 with the logits of those rows, by tests/reference.
 struct GoldenLogits {
     GoldenLogits(const std::string& folder, const std::string& name) {
-        std::ifstream description(folder + "/" + name + ".json");
-        json = nlohmann::json::parse(description);
+        json = read_json(folder + "/" + name + ".json");
         ids = json.at("ids").get<std::vector<int32_t>>();
         std::ifstream values(folder + "/" + name + ".f32", std::ios::binary);
         const auto vocabulary = json.at("vocabulary").get<size_t>();

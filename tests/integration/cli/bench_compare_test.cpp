@@ -29,7 +29,7 @@ protected:
         all.insert(all.end(), arguments.begin(), arguments.end());
         const ProgramResult done = run(all);
         EXPECT_EQ(done.exit_code, exit_code) << done.errors;
-        const auto document = nlohmann::json::parse(done.output);
+        const auto document = parse_json(done.output);
         std::vector<std::string> found;
         for (const auto& row : document.at("results")) found.push_back(row.at("verdict"));
         found.push_back(document.at("verdict"));

@@ -155,7 +155,7 @@ TEST_F(Bench, json_lines_hold_result_and_facts) {
     const auto lines = lines_of(output(bench({"--cells", "pp16,tg3", "-r", "2", "-o", "jsonl"})));
     ASSERT_EQ(lines.size(), 2u);
     for (const std::string& line : lines) {
-        const auto row = nlohmann::json::parse(line);
+        const auto row = parse_json(line);
         for (const char* key : {"cell", "median", "min", "max", "bytes_per_token", "read_limit_bytes_per_second",
                                 "version", "cpu", "threads", "model"}) {
             EXPECT_TRUE(row.contains(key)) << key;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/gguf_builder.h"
+#include "support/json_text.h"
 #include "support/run_program.h"
 #include "support/temp_folder.h"
 
@@ -48,8 +49,7 @@ protected:
     nlohmann::json json(Arguments arguments, const Arguments& environment = {}) const {
         arguments.push_back("--json");
         const std::string text = output(arguments, environment);
-        const auto document = nlohmann::json::parse(text, nullptr, false);
-        EXPECT_FALSE(document.is_discarded()) << text;
+        const nlohmann::json document = parse_json(text);
         EXPECT_EQ(document.value("schema_version", 0), 1);
         return document;
     }

@@ -74,7 +74,7 @@ TEST_F(Config, explain_shows_why_a_plugin_was_not_taken) {
     const Arguments arguments = {"config", "explain", "--json", "--set", "kv.plugin=absent"};
     const ProgramResult alone = run(arguments);
     EXPECT_EQ(alone.exit_code, 5);
-    const auto report = nlohmann::json::parse(alone.output);
+    const auto report = parse_json(alone.output);
     const auto& plugin = report.at("plugins").at(1);
     EXPECT_EQ(plugin.at("slot"), "kv");
     EXPECT_EQ(plugin.at("taken"), false);

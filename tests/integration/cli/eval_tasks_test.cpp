@@ -19,7 +19,7 @@ std::map<int, std::vector<double>> likelihoods(const std::string& file) {
     EXPECT_TRUE(in) << file;
     std::map<int, std::vector<double>> found;
     for (std::string line; std::getline(in, line);) {
-        const auto json = nlohmann::json::parse(line);
+        const auto json = parse_json(line);
         found[json.at("line")] = json.at("log_likelihoods").get<std::vector<double>>();
     }
     return found;
@@ -92,7 +92,7 @@ TEST_F(EvalTasks, accuracy_is_counted_from_the_sums) {
     for (std::string text; std::getline(in, text);) {
         ++line;
         if (!sums.contains(line)) continue;
-        const auto item = nlohmann::json::parse(text);
+        const auto item = parse_json(text);
         size_t best = 0, best_normed = 0;
         const auto& values = sums.at(line);
         const auto normed = [&](size_t i) {

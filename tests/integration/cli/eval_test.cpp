@@ -126,7 +126,7 @@ TEST_F(Eval, what_the_file_of_results_holds_is_not_computed_again) {
     const auto first = json(ppl(two));
     ASSERT_EQ(lines_of(file).size(), 2u);
 
-    auto line = nlohmann::json::parse(lines_of(file)[0]);
+    auto line = parse_json(lines_of(file)[0]);
     line["result"]["windows"][0]["loss"][0] = 31.0 * std::log(7.0);
     write("results.jsonl", line.dump() + "\n" + lines_of(file)[1] + "\n" + "{\"kvplane_eval\":1,\"key\":\"ha");
     Arguments three = two;

@@ -16,7 +16,7 @@ protected:
     std::vector<nlohmann::json> items(const std::string& file) const {
         std::ifstream in(file);
         std::vector<nlohmann::json> found;
-        for (std::string line; std::getline(in, line);) found.push_back(nlohmann::json::parse(line));
+        for (std::string line; std::getline(in, line);) found.push_back(parse_json(line));
         return found;
     }
 

@@ -39,7 +39,7 @@ TEST_F(Signals, an_interrupt_during_a_long_prompt_is_obeyed_as_well) {
     program.send(SIGINT);
     const ProgramResult result = program.wait();
     EXPECT_EQ(result.exit_code, 130);
-    EXPECT_EQ(nlohmann::json::parse(result.output).at("finish_reason"), "cancelled");
+    EXPECT_EQ(parse_json(result.output).at("finish_reason"), "cancelled");
     EXPECT_NE(result.errors.find("[200001 prompt tokens in "), std::string::npos) << result.errors;
 }
 

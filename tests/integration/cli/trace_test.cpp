@@ -48,8 +48,7 @@ TEST_F(Trace, rules_read_what_the_reference_says) {
     const auto report =
         json({"trace", "replay", golden_trace, "--rule", "recorded,window,top,pages,heavy-hitters", "--share",
               "0.2,0.5", "--sinks", "2", "--recent", "4", "--page", "4", "--resident", "0.25"});
-    std::ifstream in(std::string(KVPLANE_GOLDEN_DIR) + "/trace/small.json");
-    const auto expected = nlohmann::json::parse(in);
+    const auto expected = read_json(std::string(KVPLANE_GOLDEN_DIR) + "/trace/small.json");
     ASSERT_EQ(report.at("rules").size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
         const auto& found = report["rules"][i];

@@ -29,8 +29,7 @@ const Settings snapkv = {"kv.plugin=snapkv", "kv.snapkv.tokens=6", "kv.snapkv.wi
 struct TrueWeights {
     TrueWeights() {
         const std::string name = std::string(KVPLANE_GOLDEN_DIR) + "/recall/tiny-gqa-f32";
-        std::ifstream description(name + ".json");
-        const auto json = nlohmann::json::parse(description);
+        const auto json = read_json(name + ".json");
         ids = json.at("ids").get<std::vector<int32_t>>();
         layers = json.at("layers");
         heads = json.at("heads");

@@ -1,8 +1,8 @@
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "cached_sequence.h"
+#include "support/json_text.h"
 
 namespace kvplane::test {
 namespace {
@@ -34,7 +34,7 @@ TEST_P(CpuSmallOps, embeds_blocks_exactly_as_the_gguf_package_reads_them) {
     const std::map<int, std::string> formats = {{2, "q4_0"},  {3, "q4_1"},  {8, "q8_0"},
                                                 {12, "q4_k"}, {13, "q5_k"}, {14, "q6_k"}};
     size_t seen = 0;
-    for (const auto& golden : nlohmann::json::parse(std::ifstream(KVPLANE_GOLDEN_BLOCKS))) {
+    for (const auto& golden : read_json(KVPLANE_GOLDEN_BLOCKS)) {
         const auto format = formats.find(golden["type"].get<int>());
         if (format == formats.end()) continue;
         ++seen;
