@@ -88,6 +88,12 @@ def tensors(s, kind, embedding, output):
         yield "output.weight", s.vocabulary, s.width, output
 
 
+def file_type(kind):
+    """llama.cpp's name for a file whose matrices are mostly of this type."""
+    name = kind.name + "_M" if kind in (Type.Q4_K, Type.Q5_K) else kind.name
+    return gguf.LlamaFileType["ALL_F32" if kind == Type.F32 else "MOSTLY_" + name]
+
+
 def write_model(path, s, tokenizer, kind, embedding, output, seed):
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name(f"random llama {s.layers} x {s.width}")
@@ -104,6 +110,7 @@ def write_model(path, s, tokenizer, kind, embedding, output, seed):
     writer.add_rope_freq_base(s.rope_base)
     writer.add_vocab_size(s.vocabulary)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    writer.add_file_type(file_type(kind))  # OpenVINO GenAI reads no file without it
     copy_tokenizer(writer, tokenizer, s.vocabulary)
     listed = list(tensors(s, kind, embedding, output))
     for name, rows, columns, type_ in listed:

@@ -1,4 +1,5 @@
 // kvplane bench: speed in llama-bench's cells, of one pipeline or of several in turn.
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "bench/read_limit.h"
 #include "bench/report.h"
 #include "command.h"
+#include "observe/log.h"
 #include "session.h"
 #include "signals.h"
 
@@ -109,7 +111,10 @@ void measure(const Turns& turns, const std::vector<Contender>& contenders, int64
     for (const Cell& cell : turns) {
         for (const Contender& contender : contenders) {
             entries.push_back({&contender, CellRun::make(contender.session, cell, repeats), nullptr});
-            entries.back().run->prepare();
+            const auto start = std::chrono::steady_clock::now();
+            entries.back().run->prepare();  // minutes, for a long context on a slow machine
+            const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+            log("bench").info(contender.name, ": ", cell.name, " is ready after ", seconds.count(), " s");
         }
     }
     std::vector<double> read_limits = {instruments.read_limit.measure()};

@@ -15,6 +15,7 @@ namespace {
 struct Work {
     void (*loop)(int64_t rounds) = nullptr;
     double operations = 0;
+    int64_t rounds = 0;  // of a pass: some 20 ms, or the start of the threads counts
 };
 
 #if defined(__x86_64__)
@@ -64,16 +65,16 @@ void f32_sse4(int64_t rounds) {
 }
 
 Work int8_work(const std::string& arch) {
-    if (arch.find("v4") != std::string::npos) return {int8_avx512, chains * 2 * 64};
-    if (arch.find("avxvnni") != std::string::npos) return {int8_avxvnni, chains * 2 * 32};
-    if (arch.find("v3") != std::string::npos) return {int8_avx2, chains * 2 * 4 * 32};
+    if (arch.find("v4") != std::string::npos) return {int8_avx512, chains * 2 * 64, 8'000'000};
+    if (arch.find("avxvnni") != std::string::npos) return {int8_avxvnni, chains * 2 * 32, 8'000'000};
+    if (arch.find("v3") != std::string::npos) return {int8_avx2, chains * 2 * 4 * 32, 1'000'000};
     return {};
 }
 
 Work f32_work(const std::string& arch) {
-    if (arch.find("v4") != std::string::npos) return {f32_avx512, chains * 2 * 16};
-    if (arch.find("v3") != std::string::npos) return {f32_avx2, chains * 2 * 8};
-    if (arch.find("v2") != std::string::npos) return {f32_sse4, chains * 2 * 4};
+    if (arch.find("v4") != std::string::npos) return {f32_avx512, chains * 2 * 16, 8'000'000};
+    if (arch.find("v3") != std::string::npos) return {f32_avx2, chains * 2 * 8, 8'000'000};
+    if (arch.find("v2") != std::string::npos) return {f32_sse4, chains * 2 * 4, 8'000'000};
     return {};
 }
 
@@ -93,13 +94,12 @@ double measure(const Work& work, uint32_t threads) {
     if (work.loop == nullptr) return 0;
     using clock = std::chrono::steady_clock;
     constexpr int passes = 5;
-    constexpr int64_t rounds = 1'000'000;
     std::vector<double> rates;
     clock::time_point start;
     std::barrier barrier(static_cast<std::ptrdiff_t>(threads), [&]() noexcept {
         const std::chrono::duration<double> took = clock::now() - start;
         if (start != clock::time_point()) {
-            rates.push_back(work.operations * static_cast<double>(rounds) * threads / took.count());
+            rates.push_back(work.operations * static_cast<double>(work.rounds) * threads / took.count());
         }
         start = clock::now();
     });
@@ -109,7 +109,7 @@ double measure(const Work& work, uint32_t threads) {
             workers.emplace_back([&] {
                 for (int pass = 0; pass < passes; ++pass) {
                     barrier.arrive_and_wait();
-                    work.loop(rounds);
+                    work.loop(work.rounds);
                 }
                 barrier.arrive_and_wait();
             });
