@@ -37,7 +37,7 @@ bool has_avx512_bf16() {  // leaf 7, sub-leaf 1, EAX bit 5
     return has_avx512() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1u) != 0;
 }
 
-// Zen 4 and 5 start a vdpbf16ps, 64 operations, with every cycle. Intel's cores have AMX for that: on Sapphire Rapids it takes
+// Zen 4 and 5 start a vdpbf16ps, 64 operations, with every cycle. Intel's cores have AMX for that: on Emerald Rapids it takes
 // two cycles (1.34 G/s a core), in which four fused multiply-adds of f32 do 128 operations (5.47 G/s).
 bool has_fast_bf16() {
     unsigned eax = 0, vendor[3] = {};

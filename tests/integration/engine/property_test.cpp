@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "support/sanitizer.h"
 #include "support/test_engine.h"
 
 namespace kvplane::test {
@@ -300,13 +301,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, Property, testing::Bool(),
 
 TEST_P(Property, every_text_comes_out_as_it_does_alone) {
     const char* const given = std::getenv("KVPLANE_TEST_SEED");
-#ifdef KVPLANE_SANITIZED
-    const uint32_t usual_seeds = 1;  // ten times slower there
-#else
-    const uint32_t usual_seeds = 2;
-#endif
     Done done;
-    const uint32_t n_seeds = given != nullptr ? 1 : usual_seeds;
+    const uint32_t n_seeds = given != nullptr || is_sanitized ? 1 : 2;
     const uint32_t first_seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
     for (uint32_t seed = first_seed; seed < first_seed + n_seeds; ++seed) {
         uint32_t number = 0;
@@ -329,9 +325,9 @@ TEST_P(Property, every_text_comes_out_as_it_does_alone) {
             }
         }
     }
-    EXPECT_GT(done.forks, 75 * static_cast<int>(n_seeds));
-    EXPECT_GT(done.rewinds, 200 * static_cast<int>(n_seeds));
-    EXPECT_GT(done.positions, 2000 * static_cast<int>(n_seeds));
+    EXPECT_GT(done.forks, 150 * static_cast<int>(n_seeds));
+    EXPECT_GT(done.rewinds, 400 * static_cast<int>(n_seeds));
+    EXPECT_GT(done.positions, 4000 * static_cast<int>(n_seeds));
     EXPECT_GT(done.moved_bytes, 1u << 20);
     EXPECT_LE(done.other_choices * 50, done.texts);
 }

@@ -15,7 +15,7 @@ namespace {
 struct Work {
     void (*loop)(int64_t rounds) = nullptr;
     double operations = 0;
-    int64_t rounds = 0;  // of a pass: some 20 ms, or the start of the threads counts
+    int64_t rounds = 8'000'000;  // of a pass: some 20 ms, or the start of the threads counts
 };
 
 #if defined(__x86_64__)
@@ -65,16 +65,16 @@ void f32_sse4(int64_t rounds) {
 }
 
 Work int8_work(const std::string& arch) {
-    if (arch.find("v4") != std::string::npos) return {int8_avx512, chains * 2 * 64, 8'000'000};
-    if (arch.find("avxvnni") != std::string::npos) return {int8_avxvnni, chains * 2 * 32, 8'000'000};
+    if (arch.find("v4") != std::string::npos) return {int8_avx512, chains * 2 * 64};
+    if (arch.find("avxvnni") != std::string::npos) return {int8_avxvnni, chains * 2 * 32};
     if (arch.find("v3") != std::string::npos) return {int8_avx2, chains * 2 * 4 * 32, 1'000'000};
     return {};
 }
 
 Work f32_work(const std::string& arch) {
-    if (arch.find("v4") != std::string::npos) return {f32_avx512, chains * 2 * 16, 8'000'000};
-    if (arch.find("v3") != std::string::npos) return {f32_avx2, chains * 2 * 8, 8'000'000};
-    if (arch.find("v2") != std::string::npos) return {f32_sse4, chains * 2 * 4, 8'000'000};
+    if (arch.find("v4") != std::string::npos) return {f32_avx512, chains * 2 * 16};
+    if (arch.find("v3") != std::string::npos) return {f32_avx2, chains * 2 * 8};
+    if (arch.find("v2") != std::string::npos) return {f32_sse4, chains * 2 * 4};
     return {};
 }
 

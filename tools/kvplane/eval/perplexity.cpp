@@ -10,6 +10,7 @@
 #include "eval/fingerprint.h"
 #include "eval/log_likelihood.h"
 #include "eval/perplexity_figures.h"
+#include "eval/perplexity_windows.h"
 #include "eval/texts.h"
 #include "eval/unit_run.h"
 #include "eval/usage.h"
