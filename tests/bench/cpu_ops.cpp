@@ -162,52 +162,126 @@ void attention(benchmark::State& state) {
                                                  benchmark::Counter::kIsRate);
 }
 
+// Of a text of `tokens`, one in `every` of its pages of 64 listed; 1: all rows, without a list.
+struct ListedPages {
+    ListedPages(int64_t tokens, int64_t every)
+        : n_listed(tokens / 64 / every), counts(3, static_cast<int32_t>(n_listed)) {
+        for (int64_t head = 0; head < 3; ++head) {
+            for (int64_t i = 0; i < n_listed; ++i) {
+                pages.push_back(static_cast<int32_t>(i * every + (i * 7 + head * 3) % every));
+            }
+        }
+        listed = every > 1;
+    }
+    template <typename Arguments>
+    void give_to(Arguments& a) {
+        a.page_tokens = 64;
+        if (!listed) return;
+        a.pages = address_of(pages);
+        a.page_counts = address_of(counts);
+        a.pages_stride = static_cast<uint64_t>(n_listed);
+    }
+    int64_t n_rows() const { return n_listed * 64; }  // of a head
+
+    int64_t n_listed;
+    bool listed;
+    std::vector<int32_t> pages;
+    std::vector<int32_t> counts;
+};
+
+constexpr int kLayers = 28;  // that select; each has memory of its own
+
+void count_bytes(benchmark::State& state, int64_t bytes_per_layer) {
+    state.counters["GB/s"] = benchmark::Counter(
+        static_cast<double>(bytes_per_layer * kLayers * state.iterations()) / 1e9, benchmark::Counter::kIsRate);
+}
+
 void partial_scores(benchmark::State& state) {
-    constexpr int64_t kTokens = 8192;
-    auto keys = std::vector<uint8_t>(3 * kTokens * 32, 0x21);
-    auto scales = random_floats(3 * kTokens, 4);
-    auto projection = random_floats(3 * 64 * 32, 5);
-    auto scores = std::vector<float>(3 * kTokens);
+    const int64_t tokens = state.range(0);
+    ListedPages pages(tokens, state.range(1));
+    constexpr int64_t kColumns = 48;
+    const HugePages keys(static_cast<size_t>(kLayers * 3 * tokens * kColumns));
+    auto scales = random_floats(static_cast<size_t>(3 * tokens), 4);
+    std::vector<int32_t> columns;
+    for (int32_t i = 0; i < 3 * kColumns; ++i) columns.push_back(i % kColumns);
+    std::vector<float> scores(static_cast<size_t>(3 * tokens));
     const auto q = random_floats(576, 6);
     auto a = structure<kvp_partial_scores_arguments>();
-    a.projection = address_of(projection);
-    a.keys = address_of(keys);
+    a.columns = address_of(columns);
     a.scales = address_of(scales);
     a.scores = address_of(scores);
-    a.capacity = a.scores_stride = kTokens;
-    a.n_tokens = kTokens;
+    a.capacity = a.scores_stride = static_cast<uint64_t>(tokens);
+    a.n_tokens = tokens;
     a.type = KVP_TYPE_I8;
-    a.n_columns = 32;
+    a.n_columns = kColumns;
     a.n_heads = 9;
     a.n_kv_heads = 3;
     a.head_size = 64;
     a.best_head = 1;
     a.scale = 0.125f;
+    pages.give_to(a);
     const Tensor operand = Tensor::f32(q, {1, 576});
     const auto plan = harness().prepare("kvp.partial_scores/1");
-    for (auto _ : state) harness().run(plan, {operand}, &a);
+    for (auto _ : state) {
+        for (int layer = 0; layer < kLayers; ++layer) {
+            a.keys = reinterpret_cast<kvp_address>(keys.data() + layer * 3 * tokens * kColumns);
+            harness().run(plan, {operand}, &a);
+        }
+    }
+    count_bytes(state, 3 * pages.n_rows() * (kColumns + 4));
+}
+
+void select_pages(benchmark::State& state) {
+    const int64_t n_pages = state.range(0) / 64;
+    const HugePages means(static_cast<size_t>(kLayers * 3 * n_pages * 256));
+    const HugePages spreads(static_cast<size_t>(kLayers * 3 * n_pages * 128));
+    std::vector<int32_t> pages(static_cast<size_t>(3 * n_pages));
+    std::vector<int32_t> counts(3);
+    const auto q = random_floats(576, 6);
+    auto a = structure<kvp_select_pages_arguments>();
+    a.pages = address_of(pages);
+    a.page_counts = address_of(counts);
+    a.capacity = a.pages_stride = static_cast<uint64_t>(n_pages);
+    a.n_tokens = state.range(0);
+    a.n_heads = 9;
+    a.n_kv_heads = 3;
+    a.head_size = 64;
+    a.page_tokens = 64;
+    a.count = static_cast<uint32_t>(std::max<int64_t>(64, n_pages / 8));
+    a.type = KVP_TYPE_F16;
+    const Tensor operand = Tensor::f32(q, {1, 576});
+    const auto plan = harness().prepare("kvp.select_pages/1");
+    for (auto _ : state) {
+        for (int layer = 0; layer < kLayers; ++layer) {
+            a.means = reinterpret_cast<kvp_address>(means.data() + layer * 3 * n_pages * 256);
+            a.spreads = reinterpret_cast<kvp_address>(spreads.data() + layer * 3 * n_pages * 128);
+            harness().run(plan, {operand}, &a);
+        }
+    }
+    count_bytes(state, 3 * n_pages * 256);
 }
 
 void select_rows(benchmark::State& state) {
-    constexpr int64_t kTokens = 8192;
-    auto scores = random_floats(3 * kTokens, 7, 3.0f);
+    ListedPages pages(state.range(0), state.range(1));
+    auto scores = random_floats(static_cast<size_t>(3 * pages.n_rows()), 7, 3.0f);
     for (float& x : scores) x = -std::abs(x);
-    std::vector<int32_t> index(3 * 2048);
+    std::vector<int32_t> index(3 * 1024);
     std::vector<int32_t> counts(3);
     auto a = structure<kvp_select_rows_arguments>();
     a.scores = address_of(scores);
-    a.scores_stride = kTokens;
+    a.scores_stride = static_cast<uint64_t>(pages.n_rows());
     a.index = address_of(index);
-    a.index_stride = a.max_count = 2048;
+    a.index_stride = a.max_count = 1024;
     a.counts = address_of(counts);
-    a.n_tokens = kTokens;
+    a.n_tokens = state.range(0);
     a.skip_begin = 4;
     a.skip_end = 32;
     a.n_kv_heads = 3;
-    a.min_count = 245;
+    a.min_count = static_cast<uint32_t>(state.range(0) * 3 / 100);
     a.alpha = 0.2f;
     a.max_share = 0.2f;
     a.fixed_share = -1;
+    pages.give_to(a);
     const auto plan = harness().prepare("kvp.select_rows/1");
     for (auto _ : state) harness().run(plan, {}, &a);
 }
@@ -261,6 +335,11 @@ void decode_and_prefill(benchmark::internal::Benchmark* made) {
     made->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 }
 
+// Tokens, and one in how many pages is looked at.
+void short_and_long_text(benchmark::internal::Benchmark* made) {
+    for (const auto& text : {std::vector<int64_t>{4096, 1}, {8192, 2}, {65536, 8}}) made->Args(text);
+    made->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+}
 BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 300)->Apply(decode_and_prefill);
 BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 500)->Apply(decode_and_prefill);
 BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 90)->Apply(decode_and_prefill);
@@ -287,8 +366,9 @@ BENCHMARK(attention)
     ->UseRealTime()
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK(partial_scores)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK(select_rows)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(partial_scores)->Apply(short_and_long_text);
+BENCHMARK(select_pages)->Apply(short_and_long_text);
+BENCHMARK(select_rows)->Apply(short_and_long_text);
 BENCHMARK(small_ops)->Arg(1)->Arg(512)->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace

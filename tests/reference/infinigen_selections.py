@@ -25,13 +25,14 @@ p = prompt:
   distance  per head: score minus the head's maximum (<= 0); then per KV head the best (largest) over its group's heads
   count     rule threshold: per KV head the number of keys with distance > -alpha (strict; forced rows count too), the
             mean over the KV heads, rounded down. Rule fixed: floor(fixed * position).
-            Then at least min_tokens, then at most floor(cap * position), then at least 1. The same for all KV heads.
+            Then at least min_tokens, then at most `room`, then at least 1. The same for all KV heads.
+  room      floor(cap * position), and no more than max_tokens unless that is 0
   forced    keys < sinks, and keys with position - key <= recent (the `recent` keys before the current token)
   chosen    per KV head: forced, and of all other keys the `count` with the largest distance (all, if there are fewer).
             The current token is attended as well; it is not in the lists.
   unit      with unit > 1 the other keys are chosen in units: keys unit * i .. unit * i + unit - 1, without forced keys and
             keys of pages that are not searched. A unit's distance is its largest. Units are taken from the largest down until
-            they hold `count` keys; the last is given back when they then hold more than max(unit, floor(cap * position)).
+            they hold `count` keys; the last is given back when they then hold more than max(unit, room).
 
 Inputs are integers / 64, so that they are exact in F32; arithmetic is F64. Cases whose outcome hangs on less than
 MARGIN anywhere (columns, rounding, threshold, cut) are redrawn with the next seed, so any careful F32 program gets
@@ -46,6 +47,7 @@ import numpy as np
 SCALE = 64
 MARGIN = 1e-4
 PAGE = 64
+UNSAID = dict(unit=1, max_tokens=0)  # options that a golden file names only where a case sets them
 DEFAULTS = dict(columns="abs_sum", ratio=0.3, key_bits=0, rule="threshold", alpha=4.0, fixed=0.1, min_tokens=1, cap=0.2,
                 sinks=0, recent=0, page_share=1.0, min_pages=1)
 PRESET = dict(columns="energy", ratio=0.5, key_bits=8, alpha=4.0, cap=0.2, sinks=4, recent=32)
@@ -74,6 +76,10 @@ CASES = {
     "units-pages-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=620, prompt=570, skew=False, columns="energy",
                                  ratio=0.5, key_bits=8, min_tokens=30, sinks=4, recent=20, page_share=0.45, min_pages=3,
                                  unit=16),
+    "most-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=140, prompt=100, skew=False, ratio=1.0, min_tokens=8, cap=0.3,
+                          sinks=4, recent=16, max_tokens=19),
+    "most-units-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=330, prompt=290, skew=False, ratio=1.0, min_tokens=20,
+                                cap=0.5, sinks=4, recent=24, unit=16, max_tokens=41),
 }
 
 
@@ -109,6 +115,11 @@ def kept_keys(k, prompt, bits):  # k [tokens, columns]
     return np.clip(np.rint(code), -(1 << bits - 1), (1 << bits - 1) - 1) * step
 
 
+def room_of(position, o):
+    share = int(np.floor(np.float32(o["cap"]) * np.float32(position)))
+    return min(share, o["max_tokens"]) if o["max_tokens"] else share
+
+
 def count_of(distance, position, o):  # distance [kv_heads, position]
     if o["rule"] == "fixed":
         count = int(np.floor(np.float32(o["fixed"]) * np.float32(position)))
@@ -116,7 +127,7 @@ def count_of(distance, position, o):  # distance [kv_heads, position]
         if (np.abs(distance + o["alpha"]) < MARGIN).any():
             raise Unclear("threshold")
         count = int(np.floor((distance > -o["alpha"]).sum(-1).mean()))
-    return max(1, min(max(count, o["min_tokens"]), int(np.floor(np.float32(o["cap"]) * np.float32(position)))))
+    return max(1, min(max(count, o["min_tokens"]), room_of(position, o)))
 
 
 def searched_rows(s, k, position, o):  # s [group, d], k [tokens, d]: which rows < position
@@ -177,7 +188,7 @@ def select(q, s, k, skew, o):
         key = np.arange(position)
         forced = (key < o["sinks"]) | (position - key <= o["recent"])
         count = count_of(distance, position, o)
-        room = max(o["unit"], int(np.floor(np.float32(o["cap"]) * np.float32(position))))
+        room = max(o["unit"], room_of(position, o))
         rows.append(dict(position=position, scores=scores, distance=distance, count=count,
                          chosen=[choose(distance[g], forced, count) if o["unit"] == 1 else
                                  choose_units(distance[g], forced, count, room, o["unit"]) for g in range(kv_heads)]))
@@ -205,13 +216,12 @@ def draw(case, seed):
 def golden(name):
     case = CASES[name]
     options = {key: case.get(key, value) for key, value in DEFAULTS.items()}
-    if "unit" in case:
-        options["unit"] = case["unit"]
+    options |= {key: case[key] for key in UNSAID if key in case}
     for seed in range(1000):
         q, s, k, skew = draw(case, [seed, *name.encode()])
         try:
             columns, keys, rows = select(q / SCALE, s / SCALE, k / SCALE, skew.astype(float),
-                                         {"unit": 1, **options})
+                                         UNSAID | options)
             break
         except Unclear:
             continue

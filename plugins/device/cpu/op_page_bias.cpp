@@ -17,26 +17,38 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     const int64_t begin = std::min(a.skip_begin, a.n_tokens);
     const int64_t end = std::max(begin, a.n_tokens - a.skip_end);
 
-    int32_t* left = queue.workspace.ints.get(std::max<int64_t>(n_pages, 1));
+    const auto* counts = reinterpret_cast<const int32_t*>(a.counts);
     for (uint32_t head = 0; head < a.n_kv_heads; ++head) {
-        for (int64_t page = 0; page < n_pages; ++page) {
+        if (counts[head] < 0 || static_cast<uint64_t>(counts[head]) > a.index_stride)
+            invalid("page_bias counts more rows than its index holds");
+    }
+
+    int32_t* whole = queue.workspace.ints.get((a.n_kv_heads + int64_t{1}) * std::max<int64_t>(n_pages, 1));
+    for (int64_t page = 0; page < n_pages; ++page) {
+        const int64_t from = std::max(begin, page * page_tokens);
+        const int64_t to = std::min(end, (page + 1) * page_tokens);
+        whole[page] = static_cast<int32_t>(std::max<int64_t>(0, to - from));
+    }
+    queue.device.pool.run(a.n_kv_heads, [&](int64_t head, uint32_t) {
+        int32_t* left = whole + (head + 1) * n_pages;
+        std::copy_n(whole, n_pages, left);
+        const int32_t* index = reinterpret_cast<const int32_t*>(a.index) + static_cast<uint64_t>(head) * a.index_stride;
+        const int32_t* last = index + counts[head];
+        for (const int32_t* row = index; row != last;) {
+            if (*row < begin || *row >= end) {
+                ++row;
+                continue;
+            }
+            const int64_t page = *row / page_tokens;
             const int64_t from = std::max(begin, page * page_tokens);
             const int64_t to = std::min(end, (page + 1) * page_tokens);
-            left[page] = static_cast<int32_t>(std::max<int64_t>(0, to - from));
+            const int32_t* first = row;  // the rows of a page stand together
+            while (row != last && *row >= from && *row < to) ++row;
+            left[page] -= static_cast<int32_t>(row - first);
         }
-        const int32_t* index = reinterpret_cast<const int32_t*>(a.index) + head * a.index_stride;
-        const int64_t count = reinterpret_cast<const int32_t*>(a.counts)[head];
-        if (count < 0 || static_cast<uint64_t>(count) > a.index_stride)
-            invalid("page_bias counts more rows than its index holds");
-        int64_t page = 0;  // rows ascend: no division a row
-        for (int64_t i = 0; i < count; ++i) {
-            if (index[i] < begin || index[i] >= end) continue;
-            while (index[i] >= (page + 1) * page_tokens) ++page;
-            --left[page];
-        }
-        float* bias = reinterpret_cast<float*>(a.bias) + head * a.capacity;
+        float* bias = reinterpret_cast<float*>(a.bias) + static_cast<uint64_t>(head) * a.capacity;
         queue.device.kernels.logarithms(left, bias, n_pages);
-    }
+    });
 }
 
 }  // namespace

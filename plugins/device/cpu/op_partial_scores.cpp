@@ -13,8 +13,8 @@ namespace kvplane::cpu {
 namespace {
 
 constexpr int64_t kBlock64 = 64;
-constexpr int64_t kLeastRows = 512;  // of a part
-constexpr int64_t kStepsAhead = 2;   // what is asked for while a page is read
+constexpr int64_t kLeastRows = 512;    // of a part
+constexpr int64_t kBytesAhead = 8192;  // of partial keys, that are asked for while others are read
 
 class PartialScores {
 public:
@@ -100,13 +100,18 @@ private:
         const int64_t begin = chunk * chunk_;
         const int64_t end = std::min(pages_.n_entries(head), begin + chunk_);
         const int64_t step = pages_.listed() ? a_.page_tokens : kBlock64;
+        const int64_t step_bytes = step / kKeyTile * keys_.tile_bytes;
+        const int64_t steps_ahead = (kBytesAhead + step_bytes - 1) / step_bytes;
         const auto tiles = [&](int64_t entry) {
             return keys_.tiles(head) + pages_.row(head, entry) / kKeyTile * keys_.tile_bytes;
         };
+        const auto scales = [&](int64_t entry) {
+            return reinterpret_cast<const float*>(a_.scales) + head * keys_.capacity + pages_.row(head, entry);
+        };
         for (int64_t at = begin; at < end; at += step) {
-            const int64_t ahead = at + kStepsAhead * step;
+            const int64_t ahead = at + steps_ahead * step;
             const KeyScan scan{tiles(at),
-                               reinterpret_cast<const float*>(a_.scales) + head * keys_.capacity + pages_.row(head, at),
+                               scales(at),
                                n_,
                                std::min(step, end - at),
                                queries_ + head * group_,
@@ -114,7 +119,8 @@ private:
                                raw_ + head * group_ * raw_stride_ + at,
                                raw_stride_,
                                maxima_ + (head * n_chunks_ + chunk) * group_,
-                               ahead < end ? tiles(ahead) : nullptr};
+                               ahead < end ? tiles(ahead) : nullptr,
+                               ahead < end ? scales(ahead) : nullptr};
             queue_.device.kernels.scan_keys[static_cast<size_t>(keys_.format)](scan);
         }
     }

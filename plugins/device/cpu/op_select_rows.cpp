@@ -126,7 +126,8 @@ private:
         for_each_choice([&](int64_t head, int64_t begin, int64_t end, int64_t count) {
             int32_t* out = index(head);
             kernels_.select_largest(scores(head) + begin, end - begin, count, scratches + head * scratch, out);
-            for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(pages_.row(head, begin + out[i]));
+            for (int64_t i = 0; i < count; ++i) out[i] += static_cast<int32_t>(begin);
+            pages_.to_rows(head, out, count);
             return count;
         });
     }

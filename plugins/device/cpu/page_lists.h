@@ -57,6 +57,18 @@ public:
         return of_head(head)[at / size] * page_tokens_ + at % size;
     }
 
+    // The cached rows of ascending entries, in their place.
+    void to_rows(int64_t head, int32_t* entries, int64_t n) const {
+        if (!listed()) return;
+        const int32_t* page = of_head(head);
+        const auto size = static_cast<int32_t>(page_tokens_);
+        int32_t end = size;  // of the page's entries
+        for (int64_t i = 0; i < n; ++i) {
+            for (; entries[i] >= end; end += size) ++page;
+            entries[i] += *page * size - (end - size);
+        }
+    }
+
     // The first entry whose row is at least `row`.
     int64_t entry_from(int64_t head, int64_t row) const {
         if (!listed()) return std::min(std::max<int64_t>(row, 0), n_tokens_);

@@ -56,6 +56,7 @@ constexpr auto table = kvp::options(
     kvp::option_i64("min_tokens", "-1", -1, most_tokens, "fewest rows chosen; -1: the preset's"),
     kvp::option_f64("min_share", "-1", -1, 1, "fewest rows chosen, as a share of the past; -1: the preset's"),
     kvp::option_f64("cap", "-1", -1, 1, "most rows chosen, as a share of the past; -1: the preset's"),
+    kvp::option_i64("max_tokens", "-1", -1, most_tokens, "most rows chosen; 0: no limit; -1: the preset's"),
     kvp::option_f64("fixed_share", "-1", -1, 1, "choose this share of the past, whatever the scores; -1: by threshold"),
     kvp::option_i64("fixed_tokens", "-1", -1, most_tokens,
                     "choose this many rows, whatever the scores; -1: by threshold or share"),
@@ -101,6 +102,7 @@ Settings preset(std::string_view name) {
     settings.key_type = artifact ? KVP_TYPE_F16 : KVP_TYPE_F32;
     settings.min_tokens = 1;
     settings.min_share = 0;
+    settings.max_tokens = 0;
     settings.sinks = 0;
     settings.recent = 0;
     settings.centroids = false;
@@ -154,7 +156,7 @@ std::string percent(double share) {
 
 }  // namespace
 
-const std::array<const kvp_option*, 28>& option_pointers = table_pointers;
+const std::array<const kvp_option*, 29>& option_pointers = table_pointers;
 
 int64_t Settings::said_count(int64_t n_past) const {
     if (share > 0) {
@@ -175,6 +177,7 @@ int64_t Settings::cap_count(int64_t n_past) const {
         // As the device multiplies, since groups may fill all of the room; otherwise one more makes up for our rounding.
         room = whole_groups ? static_cast<int64_t>(std::floor(static_cast<float>(cap) * static_cast<float>(n_past)))
                             : static_cast<int64_t>(std::floor(cap * static_cast<double>(n_past))) + 1;
+        if (max_tokens > 0) room = std::min(room, max_tokens);
     }
     return std::min(std::max(room, unit_tokens), std::max<int64_t>(n_past, 1));
 }
@@ -205,6 +208,7 @@ Settings read_settings(const kvp::Host& host, uint32_t group_tokens) {
     choose(host, "min_tokens", settings.min_tokens);
     choose(host, "min_share", settings.min_share);
     choose(host, "cap", settings.cap);
+    choose(host, "max_tokens", settings.max_tokens);
     choose(host, "fixed_share", settings.fixed_share);
     choose(host, "fixed_tokens", settings.fixed_tokens);
     settings.share = host.option_f64("share");
@@ -253,6 +257,7 @@ std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
                                           : ", alpha " + number(settings.alpha);
         text += ", floor max(" + std::to_string(settings.min_tokens) + ", " + percent(settings.min_share) + ")";
         text += ", cap " + percent(settings.cap);
+        if (settings.max_tokens > 0) text += " or " + std::to_string(settings.max_tokens);
     }
     if (settings.whole_groups) text += ", whole groups of " + std::to_string(settings.unit_tokens) + " rows";
     if (settings.look_ahead > 1) text += ", guessed " + std::to_string(settings.look_ahead) + " layers ahead";

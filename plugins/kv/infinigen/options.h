@@ -39,7 +39,8 @@ struct Settings {
     int64_t min_tokens = 64;
     double min_share = 0.03;
     double cap = 0.2;
-    double fixed_share = -1;  // negative: by threshold
+    int64_t max_tokens = 1024;  // at 8,192 tokens it changes nothing yet (docs/measurements.md); 0: no limit
+    double fixed_share = -1;    // negative: by threshold
     int64_t fixed_tokens = -1;
     double share = 0;  // of the past that is read in all, sinks and recent rows counted; 0: not said
     bool whole_groups = false;
@@ -60,7 +61,7 @@ struct Settings {
     int64_t said_count(int64_t n_past) const;
     // The floor under the number of rows chosen out of n_past.
     int64_t floor_count(int64_t n_past) const;
-    // Room for the rows chosen out of n_past: the cap, never less than one row or group.
+    // Room for the rows chosen out of n_past: the cap and max_tokens, never less than one row or group.
     int64_t cap_count(int64_t n_past) const;
     // Pages that rows are looked for in, out of n_pages; n_pages: no choice is made.
     int64_t searched_pages(int64_t n_pages) const;
@@ -77,6 +78,6 @@ Settings read_settings(const kvp::Host& host, uint32_t group_tokens);
 // One line: what really runs.
 std::string summary(const Settings& settings, uint32_t head_size, bool skewed);
 
-extern const std::array<const kvp_option*, 28>& option_pointers;
+extern const std::array<const kvp_option*, 29>& option_pointers;
 
 }  // namespace kvplane::infinigen

@@ -24,7 +24,7 @@ TEST(InfinigenOptions, default_preset_is_the_measured_best) {
     EXPECT_EQ(
         summary({}),
         "infinigen: source residual_mid, energy columns 12 of 16, i8 partial keys, skew off, alpha 4, floor max(64, 3 "
-        "%), cap 20 %, sinks 4, recent 32, centroids, rows of max(64, 12.5 %) pages");
+        "%), cap 20 % or 1024, sinks 4, recent 32, centroids, rows of max(64, 12.5 %) pages");
 }
 
 TEST(InfinigenOptions, pages_are_chosen_by_their_centroids_alone) {
@@ -42,7 +42,7 @@ TEST(InfinigenOptions, lean_preset) {
     EXPECT_EQ(summary({{"preset", "lean"}}, true),
               "infinigen: source own_query, energy columns 8 of 16, i4 partial keys, skew off, alpha 3, floor max(64, "
               "1.5 %), "
-              "cap 20 %, sinks 4, recent 32, centroids, rows of max(128, 12.5 %) pages");
+              "cap 20 % or 1024, sinks 4, recent 32, centroids, rows of max(128, 12.5 %) pages");
 }
 
 TEST(InfinigenOptions, paper_preset) {

@@ -31,6 +31,7 @@ FakeHost::Options options_of(const json& golden) {
         options["min_pages"] = number("min_pages");
     }
     if (given.contains("unit")) options["unit"] = "group";
+    if (given.contains("max_tokens")) options["max_tokens"] = number("max_tokens");
     if (given["rule"] == "fixed") options["fixed_share"] = number("fixed");
     return options;
 }
@@ -104,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Infinigen, GoldenSelection,
                                          "union-skew-gqa2-d16", "preset-gqa3-d16", "preset-skew-gqa3-d64",
                                          "int4-skew-gqa2-d16", "fixed-mha-d16", "few-keys-gqa2-d64",
                                          "everything-gqa2-d16", "pages-gqa2-d16", "units-gqa2-d16", "units-cut-mha-d16",
-                                         "units-pages-gqa2-d16"),
+                                         "units-pages-gqa2-d16", "most-gqa2-d16", "most-units-gqa2-d16"),
                          [](const auto& info) {
                              std::string name = info.param;
                              std::replace(name.begin(), name.end(), '-', '_');

@@ -103,7 +103,6 @@ HWY_INLINE void accumulate_tile(const float* weights, int64_t weight_stride, con
 }
 
 // Four queries share each row that is read and widened; the rest go in a tile of their own number.
-// Four queries share each row that is read and widened; the rest go in a tile of their own number.
 template <typename T, typename W>
 void score_of_width(const float* queries, int64_t query_stride, int64_t n_queries, const Rows& rows, W width,
                     float* out, int64_t out_stride) {

@@ -185,6 +185,7 @@ struct KeyScan {
     int64_t out_stride;
     float* maxima;                  // [n_queries], raised
     const uint8_t* next = nullptr;  // tiles that are asked for meanwhile, as many as are read here
+    const float* next_scales = nullptr;
 };
 
 struct Kernels {

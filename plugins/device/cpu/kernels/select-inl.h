@@ -37,32 +37,48 @@ HWY_INLINE int64_t count_keys(const int32_t* keys, int64_t n, int32_t threshold)
     return static_cast<int64_t>(count);
 }
 
-// The largest key with no bit below `lowest` that at least `count` of keys[n] reach, n a multiple of the lanes: its bits
-// one by one.
-HWY_INLINE int32_t key_threshold(const int32_t* keys, int64_t n, int64_t count, int lowest) {
-    uint32_t threshold = 0x80000000u;  // the least
-    for (int bit = 31; bit >= lowest; --bit) {
-        const uint32_t raised = threshold + (1u << bit);
-        if (count_keys(keys, n, static_cast<int32_t>(raised)) >= count) threshold = raised;
+// Keys least .. most.
+struct KeyRange {
+    int64_t least;
+    int64_t most;
+};
+
+HWY_INLINE KeyRange range_of(hn::Vec<D32> least, hn::Vec<D32> most) {
+    return {hn::GetLane(hn::MinOfLanes(kI32, least)), hn::GetLane(hn::MaxOfLanes(kI32, most))};
+}
+
+// A key that at least `count` of keys[n] reach, n a multiple of the lanes: the largest such key in the range, whose least
+// one they reach, to within `error`, or one that just `count` reach, which needs fewer steps.
+HWY_INLINE int32_t key_threshold(const int32_t* keys, int64_t n, int64_t count, KeyRange range, int64_t error) {
+    int64_t reached = range.least;
+    for (int64_t missed = range.most + 1; missed - reached > error;) {
+        const int64_t middle = reached + (missed - reached) / 2;
+        const int64_t n_reached = count_keys(keys, n, static_cast<int32_t>(middle));
+        (n_reached >= count ? reached : missed) = middle;
+        if (n_reached == count) break;
     }
-    return static_cast<int32_t>(threshold);
+    return static_cast<int32_t>(reached);
 }
 
 // A key that at least `count` of x[n] reach, and not many more; blocks[n + 2 kLanes] is scratch.
 HWY_INLINE int32_t lower_bound(const float* x, int64_t n, int64_t count, int32_t* blocks) {
-    const int64_t most_vectors = n / kLanes / (2 * (count / kLanes + 1));
-    const int64_t n_vectors = most_vectors > 0 ? most_vectors : 1;  // of a block: about twice as many blocks as `count`
+    const int64_t n_vectors = n / kLanes / (2 * (count / kLanes + 1));  // of a block: about twice as many as `count`
+    if (n_vectors <= 1) return kLeastKey;                               // nearly all are wanted
     const int64_t block = n_vectors * kLanes;
     int64_t n_blocks = 0;
+    auto lowest = hn::Set(kI32, INT32_MAX);
+    auto highest = hn::Set(kI32, kLeastKey);
     for (int64_t begin = 0; begin < n; begin += block, n_blocks += kLanes) {
         auto most = hn::Set(kI32, kLeastKey);
         for (int64_t i = begin; i < begin + block && i < n; i += kLanes) {
             most = hn::Max(most, n - i >= kLanes ? order_keys(load(x + i)) : some_keys(x + i, n - i));
         }
         hn::StoreU(most, kI32, blocks + n_blocks);
+        lowest = hn::Min(lowest, most);
+        highest = hn::Max(highest, most);
     }
-    constexpr int kLowest = 16;  // sign, exponent and 7 bits: good enough for a bound
-    return key_threshold(blocks, n_blocks, count, kLowest);
+    constexpr int64_t kError = 1 << 16;  // sign, exponent and 7 bits are right: good enough for a bound
+    return key_threshold(blocks, n_blocks, count, range_of(lowest, highest), kError);
 }
 
 HWY_INLINE float maximum_of(const float* x, int64_t n) {
@@ -103,6 +119,8 @@ void select_largest(const float* x, int64_t n, int64_t count, int32_t* scratch, 
     int32_t* blocks = found + n + 2 * kLanes;
     const auto bound = hn::Set(kI32, lower_bound(x, n, count, blocks));
     const auto lanes = hn::Iota(kI32, 0);
+    auto lowest = hn::Set(kI32, INT32_MAX);
+    auto highest = hn::Set(kI32, kLeastKey);
     int64_t n_found = 0;
     for (int64_t i = 0; i < n; i += kLanes) {
         const auto key = n - i >= kLanes ? order_keys(load(x + i)) : some_keys(x + i, n - i);
@@ -110,6 +128,8 @@ void select_largest(const float* x, int64_t n, int64_t count, int32_t* scratch, 
         if (n - i < kLanes) reached = hn::And(reached, hn::FirstN(kI32, static_cast<size_t>(n - i)));
         const size_t here = hn::CountTrue(kI32, reached);
         if (here == 0) continue;
+        lowest = hn::Min(lowest, hn::IfThenElse(reached, key, lowest));
+        highest = hn::Max(highest, hn::IfThenElse(reached, key, highest));
         hn::StoreU(hn::Compress(key, reached), kI32, keys + n_found);
         hn::StoreU(hn::Compress(hn::Add(lanes, hn::Set(kI32, static_cast<int32_t>(i))), reached), kI32,
                    found + n_found);
@@ -117,7 +137,7 @@ void select_largest(const float* x, int64_t n, int64_t count, int32_t* scratch, 
     }
     hn::StoreU(hn::Set(kI32, kLeastKey), kI32, keys + n_found);
     const int64_t whole = (n_found + kLanes - 1) / kLanes * kLanes;
-    const int32_t threshold = key_threshold(keys, whole, count, 0);
+    const int32_t threshold = key_threshold(keys, whole, count, range_of(lowest, highest), 1);
     const int64_t count_above = threshold == INT32_MAX ? 0 : count_keys(keys, whole, threshold + 1);
     if (count_keys(keys, whole, threshold) == count) {
         const auto least = hn::Set(kI32, threshold);
@@ -137,11 +157,16 @@ void select_largest(const float* x, int64_t n, int64_t count, int32_t* scratch, 
     }
 }
 
+// x[0 .. valid), then zeros.
+HWY_INLINE hn::Vec<D32> some_integers(const int32_t* x, int64_t valid) {
+    alignas(64) int32_t lanes[kLanes] = {};
+    for (int64_t i = 0; i < valid; ++i) lanes[i] = x[i];
+    return hn::Load(kI32, lanes);
+}
+
 void logarithms(const int32_t* x, float* out, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-        alignas(64) int32_t lanes[kLanes] = {};
-        for (int64_t j = 0; j < kLanes && i + j < n; ++j) lanes[j] = x[i + j];
-        const F value = hn::ConvertTo(kF, hn::Load(kI32, lanes));
+        const F value = hn::ConvertTo(kF, n - i >= kLanes ? hn::LoadU(kI32, x + i) : some_integers(x + i, n - i));
         const auto some = hn::Gt(value, hn::Zero(kF));
         const F logarithm = hn::Log(kF, hn::IfThenElse(some, value, set(1.0f)));
         store_columns(hn::IfThenElse(some, logarithm, set(kNegativeInfinity)), out + i, n - i, false);
