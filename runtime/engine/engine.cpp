@@ -358,19 +358,6 @@ std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {
     return strategy_->aux_save();
 }
 
-uint64_t Engine::index_bytes(int64_t rows) const {
-    const PageLayout& layout = store_->layout();
-    uint64_t bytes = 0;
-    for (const SidecarSpec& sidecar : strategy_->sidecars()) {
-        if (sidecar.first_layer >= layout.layers) continue;
-        const uint64_t places = uint64_t{layout.layers - sidecar.first_layer} * layout.kv_heads;
-        if (sidecar.scope == KVP_SIDECAR_TOKEN) bytes += places * sidecar.bytes * static_cast<uint64_t>(rows);
-        if (sidecar.scope == KVP_SIDECAR_PAGE)
-            bytes += places * sidecar.bytes * layout.pages(static_cast<uint64_t>(rows));
-    }
-    return bytes;
-}
-
 std::map<std::string, TierReport> Engine::tiers() const {
     const KvStoreOptions& options = store_->options();
     const auto used = [](const Tier& tier) { return tier.count(SlotUse::page) * tier.slot_bytes(); };

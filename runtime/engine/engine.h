@@ -133,8 +133,6 @@ public:
     // Layers from dense_layers() on read a part of the rows, if the strategy selects at all.
     bool selects() const { return strategy_->dense_layers() < shape().layers; }
     uint32_t dense_layers() const { return strategy_->dense_layers(); }
-    // Of the sidecars that grow with the rows, when a sequence has so many of them.
-    uint64_t index_bytes(int64_t rows) const;
     uint64_t peak_sidecar_bytes() const { return store_->peak_sidecar_bytes(); }
     bool in_place() const { return store_->in_place(); }
     const Device& device() const { return *device_; }

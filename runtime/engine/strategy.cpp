@@ -71,10 +71,12 @@ struct StrategyServices {
                                  uint32_t n_operands, const void* arguments) {
         Strategy& strategy = self(call);
         Device& device = strategy.device_;
+        const kvp_status status = device.table()->op_enqueue(device.queue(), plan, operands, n_operands, arguments);
+        if (status != KVP_OK) return status;  // the arguments may mean nothing
         if (const auto op = strategy.plans_.find(plan); op != strategy.plans_.end()) {
             strategy.index_bytes_ += kvplane::index_bytes(op->second, arguments, device.reads_host_memory());
         }
-        return device.table()->op_enqueue(device.queue(), plan, operands, n_operands, arguments);
+        return status;
     }
     static kvp_status constant(kvp_kv_core_object* object, const void* data, uint64_t n_bytes, kvp_address* address) {
         Strategy& strategy = self(object);

@@ -105,9 +105,9 @@ private:
         const auto tiles = [&](int64_t entry) {
             return keys_.tiles(head) + pages_.row(head, entry) / kKeyTile * keys_.tile_bytes;
         };
-        const auto scales = [&](int64_t entry) {
-            return reinterpret_cast<const float*>(a_.scales) + head * keys_.capacity + pages_.row(head, entry);
-        };
+        const auto* of_head =
+            keys_.format == KeyFormat::I8 ? reinterpret_cast<const float*>(a_.scales) + head * keys_.capacity : nullptr;
+        const auto scales = [&](int64_t entry) { return of_head ? of_head + pages_.row(head, entry) : nullptr; };
         for (int64_t at = begin; at < end; at += step) {
             const int64_t ahead = at + steps_ahead * step;
             const KeyScan scan{tiles(at),

@@ -25,6 +25,7 @@ public:
             return;
         }
         if (counts_ == nullptr || page_tokens == 0) invalid("listed pages lack their counts or their size");
+        if (page_tokens >> 31 != 0) invalid("listed pages have an impossible number of rows");
         for (int64_t head = 0; head < n_kv_heads; ++head) {
             const int64_t count = counts_[head];
             if (count < 0 || static_cast<uint64_t>(count) > stride) invalid("more pages are listed than there is room");
@@ -61,17 +62,17 @@ public:
     void to_rows(int64_t head, int32_t* entries, int64_t n) const {
         if (!listed()) return;
         const int32_t* page = of_head(head);
-        const auto size = static_cast<int32_t>(page_tokens_);
-        int32_t end = size;  // of the page's entries
+        int64_t end = page_tokens_;  // of the page's entries
         for (int64_t i = 0; i < n; ++i) {
-            for (; entries[i] >= end; end += size) ++page;
-            entries[i] += *page * size - (end - size);
+            for (; entries[i] >= end; end += page_tokens_) ++page;
+            entries[i] += static_cast<int32_t>((*page + 1) * page_tokens_ - end);
         }
     }
 
     // The first entry whose row is at least `row`.
     int64_t entry_from(int64_t head, int64_t row) const {
-        if (!listed()) return std::min(std::max<int64_t>(row, 0), n_tokens_);
+        row = std::min(std::max<int64_t>(row, 0), n_tokens_);
+        if (!listed()) return row;
         const int32_t* pages = of_head(head);
         const int32_t* at = std::lower_bound(pages, pages + counts_[head], static_cast<int32_t>(row / page_tokens_));
         int64_t entry = (at - pages) * page_tokens_;

@@ -1,5 +1,6 @@
-// From a query to rows: in a long text first the pages that look promising, scores of their rows by partial keys, a count by threshold, floor and cap, and the best rows
-// of each KV head, one by one or by groups. The rows that are attended anyway (sinks, recent) count, but are not chosen.
+// From a query to rows: in a long text first the pages that look promising, scores of their rows by partial keys, a count
+// by threshold, floor and cap, and the best rows of each KV head, one by one or by groups. The rows that are attended
+// anyway (sinks, recent) count, but are not chosen.
 #pragma once
 
 #include "context.h"

@@ -213,24 +213,26 @@ TEST_P(CpuIndexOps, selects_the_best_rows_under_every_bound) {
     for (int round = 0; round < 300; ++round) {
         auto a = structure<kvp_select_rows_arguments>();
         a.n_kv_heads = 1 + static_cast<uint32_t>(random() % 3);
-        a.n_tokens = 1 + static_cast<int64_t>(random() % 90);
-        a.scores_stride = 100;
-        std::vector<float> scores(a.n_kv_heads * 100);
+        const uint32_t room = round % 10 == 0 ? 5000 : 95;  // long enough to be looked through in blocks, or not
+        a.n_tokens = 1 + static_cast<int64_t>(random() % (room - 5));
+        a.scores_stride = room;
+        std::vector<float> scores(a.n_kv_heads * room);
         // few distinct values, so that ties and equal thresholds happen; some -inf and both zeros
-        for (float& x : scores) x = random() % 9 == 0 ? -INFINITY : -0.5f * static_cast<float>(random() % 12);
+        const uint32_t n_values = round % 20 == 0 ? 3000 : 12;
+        for (float& x : scores) x = random() % 9 == 0 ? -INFINITY : -0.5f * static_cast<float>(random() % n_values);
         for (uint32_t g = 0; g < a.n_kv_heads; ++g)
-            scores[g * 100 + random() % static_cast<uint32_t>(a.n_tokens)] = random() % 2 == 0 ? 0.0f : -0.0f;
-        std::vector<int32_t> index(a.n_kv_heads * 95, -7);
+            scores[g * room + random() % static_cast<uint32_t>(a.n_tokens)] = random() % 2 == 0 ? 0.0f : -0.0f;
+        std::vector<int32_t> index(a.n_kv_heads * room, -7);
         std::vector<int32_t> counts(a.n_kv_heads, -7);
         a.scores = address_of(scores);
         a.index = address_of(index);
-        a.index_stride = 95;
+        a.index_stride = room;
         a.counts = address_of(counts);
         a.skip_begin = static_cast<int64_t>(random() % 5);
         a.skip_end = static_cast<int64_t>(random() % 20);
         a.flags = random() % 4;
-        a.min_count = random() % 8;
-        a.max_count = 1 + random() % 95;
+        a.min_count = random() % (room / 12);
+        a.max_count = 1 + random() % room;
         const float alphas[] = {0.5f, 2.0f, 0.0f, INFINITY};
         a.alpha = alphas[random() % 4];
         a.max_share = random() % 2 == 0 ? 0.2f : 1.0f;
@@ -239,7 +241,7 @@ TEST_P(CpuIndexOps, selects_the_best_rows_under_every_bound) {
         const Selection expected = select(scores, a);
         for (uint32_t g = 0; g < a.n_kv_heads; ++g) {
             ASSERT_GE(counts[g], 0);
-            const std::vector<int32_t> found(index.begin() + g * 95, index.begin() + g * 95 + counts[g]);
+            const std::vector<int32_t> found(index.begin() + g * room, index.begin() + g * room + counts[g]);
             ASSERT_EQ(found, expected.rows[g]) << "round " << round << " KV head " << g;
         }
     }
@@ -526,6 +528,38 @@ TEST_P(CpuIndexOps, scores_and_selects_within_listed_pages_alone) {
     ps.pages = ps.index;
     ps.pages_stride = 2;
     EXPECT_EQ(device().try_run(device().prepare("kvp.select_rows/1"), {}, &ps), KVP_ERROR_INVALID);
+    numbers = {0, 1};
+    ps.page_tokens = 1u << 31;
+    EXPECT_EQ(device().try_run(device().prepare("kvp.select_rows/1"), {}, &ps), KVP_ERROR_INVALID);
+    ps.page_tokens = 32;
+    ps.skip_begin = INT64_MAX;  // nothing is left
+    EXPECT_EQ(device().try_run(device().prepare("kvp.select_rows/1"), {}, &ps), KVP_OK);
+    EXPECT_EQ(count[0], 0);
+}
+
+TEST_P(CpuIndexOps, refuses_a_page_bias_of_impossible_sizes) {
+    std::vector<int32_t> index(8), counts = {9};
+    std::vector<float> bias(8);
+    auto a = structure<kvp_page_bias_arguments>();
+    a.index = address_of(index);
+    a.index_stride = 8;
+    a.counts = address_of(counts);
+    a.bias = address_of(bias);
+    a.capacity = 8;
+    a.n_tokens = 64;
+    a.n_kv_heads = 1;
+    a.page_tokens = 8;
+    const auto refused = [&] {
+        return device().try_run(device().prepare("kvp.page_bias/1"), {}, &a) == KVP_ERROR_INVALID;
+    };
+    EXPECT_TRUE(refused());  // more rows than the index holds
+    counts = {8};
+    EXPECT_FALSE(refused());
+    a.n_tokens = INT64_MAX;
+    EXPECT_TRUE(refused());
+    a.n_tokens = 64;
+    a.page_tokens = 1u << 31;
+    EXPECT_TRUE(refused());
 }
 
 KVPLANE_ALL_LEVELS(CpuIndexOps);

@@ -185,7 +185,7 @@ TEST(InfinigenPlan, a_fork_selects_on_its_own) {
 
 TEST(InfinigenPlan, scratch_stays_within_what_was_declared) {
     for (const char* preset : {"default", "paper", "artifact"}) {
-        Infinigen core(FakeHost::Options{{"preset", preset}, {"cap", "1"}});
+        Infinigen core(FakeHost::Options{{"preset", preset}, {"cap", "1"}, {"max_tokens", "0"}});
         core.open();
         core.prompt(0, FakeKvCore::capacity - 1);
         core.token(0);

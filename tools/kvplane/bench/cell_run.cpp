@@ -72,12 +72,7 @@ private:
 
 class DecodeRun : public CellRun {
 public:
-    DecodeRun(const Session& session, const Cell& cell, int64_t repeats)
-        : CellRun(session, cell),
-          layers_that_select_(session.engine->selects() ? 1 - static_cast<double>(session.engine->dense_layers()) /
-                                                                  session.engine->shape().layers
-                                                        : 0),
-          repeats_(repeats) {}
+    DecodeRun(const Session& session, const Cell& cell, int64_t repeats) : CellRun(session, cell), repeats_(repeats) {}
 
     ~DecodeRun() override {
         for (uint64_t id : ids_) engine_.forget(id);
@@ -104,18 +99,20 @@ public:
         rates_.push_back(made / seconds);
         rows_read_ += after.rows_read - before.rows_read;
         rows_past_ += after.rows_past - before.rows_past;
+        attended_bytes_ += after.attended_bytes - before.attended_bytes;
+        index_bytes_ += after.index_bytes - before.index_bytes;
     }
 
     // A step reads all weights once for a row of every sequence, and each sequence its own rows.
     Traffic traffic() const override {
         const auto sequences = static_cast<double>(cell_.sequences);
-        const double depth = mean_depth();
         Traffic traffic;
         traffic.weights = (weights_.layers + weights_.output) / sequences + weights_.embedding_row;
-        traffic.kv = depth * static_cast<double>(engine_.kv_bytes_per_token());
+        traffic.kv = mean_depth() * static_cast<double>(engine_.kv_bytes_per_token());
         if (rows_read_ < rows_past_) {
-            traffic.kv *= 1 - layers_that_select_ * (1 - rows_read_ / rows_past_);
-            traffic.index = static_cast<double>(engine_.index_bytes(static_cast<int64_t>(depth)));
+            const auto tokens = static_cast<double>(rates_.size()) * static_cast<double>(tokens_of_a_run());
+            traffic.kv = attended_bytes_ / tokens;
+            traffic.index = index_bytes_ / tokens;
             traffic.kv_basis = "counted";
         }
         return traffic;
@@ -150,11 +147,12 @@ private:
         for (uint64_t id : ids_) engine_.hold(id, true);
     }
 
-    double layers_that_select_;  // of all layers, the share
     int64_t repeats_;
     std::vector<uint64_t> ids_;
     double rows_read_ = 0;
     double rows_past_ = 0;
+    double attended_bytes_ = 0;
+    double index_bytes_ = 0;
 };
 
 }  // namespace

@@ -20,8 +20,8 @@ struct WeightBytes {
 struct Traffic {
     double weights = 0;
     double kv = 0;
-    double index = 0;  // what a strategy keeps beside the rows, to choose among them
-    // How kv was found. "all rows": everything that is cached. "counted": the share that the run's statistics say.
+    double index = 0;  // what a strategy went through to choose among the rows
+    // How kv was found. "all rows": everything that is cached. "counted": what the run's statistics say.
     const char* kv_basis = "all rows";
 
     double bytes_per_token() const { return weights + kv + index; }

@@ -63,7 +63,7 @@ HWY_INLINE int32_t key_threshold(const int32_t* keys, int64_t n, int64_t count, 
 // A key that at least `count` of x[n] reach, and not many more; blocks[n + 2 kLanes] is scratch.
 HWY_INLINE int32_t lower_bound(const float* x, int64_t n, int64_t count, int32_t* blocks) {
     const int64_t n_vectors = n / kLanes / (2 * (count / kLanes + 1));  // of a block: about twice as many as `count`
-    if (n_vectors <= 1) return kLeastKey;                               // nearly all are wanted
+    if (n_vectors <= 1) return kLeastKey;                               // a quarter or more are wanted
     const int64_t block = n_vectors * kLanes;
     int64_t n_blocks = 0;
     auto lowest = hn::Set(kI32, INT32_MAX);
@@ -77,7 +77,7 @@ HWY_INLINE int32_t lower_bound(const float* x, int64_t n, int64_t count, int32_t
         lowest = hn::Min(lowest, most);
         highest = hn::Max(highest, most);
     }
-    constexpr int64_t kError = 1 << 16;  // sign, exponent and 7 bits are right: good enough for a bound
+    constexpr int64_t kError = 1 << 16;  // of the last 16 bits of a float: good enough for a bound
     return key_threshold(blocks, n_blocks, count, range_of(lowest, highest), kError);
 }
 
