@@ -165,13 +165,12 @@ void attention(benchmark::State& state) {
 // Of a text of `tokens`, one in `every` of its pages of 64 listed; 1: all rows, without a list.
 struct ListedPages {
     ListedPages(int64_t tokens, int64_t every)
-        : n_listed(tokens / 64 / every), counts(3, static_cast<int32_t>(n_listed)) {
+        : n_listed(tokens / 64 / every), listed(every > 1), counts(3, static_cast<int32_t>(n_listed)) {
         for (int64_t head = 0; head < 3; ++head) {
             for (int64_t i = 0; i < n_listed; ++i) {
                 pages.push_back(static_cast<int32_t>(i * every + (i * 7 + head * 3) % every));
             }
         }
-        listed = every > 1;
     }
     template <typename Arguments>
     void give_to(Arguments& a) {
@@ -340,6 +339,7 @@ void short_and_long_text(benchmark::internal::Benchmark* made) {
     for (const auto& text : {std::vector<int64_t>{4096, 1}, {8192, 2}, {65536, 8}}) made->Args(text);
     made->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMicrosecond);
 }
+
 BENCHMARK_CAPTURE(linear, qkv_q4_1, "q4_1", {576, 192, 192}, 576, 300)->Apply(decode_and_prefill);
 BENCHMARK_CAPTURE(linear, out_q4_1, "q4_1", {576}, 576, 500)->Apply(decode_and_prefill);
 BENCHMARK_CAPTURE(linear, gate_up_q4_1, "q4_1", {1536, 1536}, 576, 90)->Apply(decode_and_prefill);

@@ -39,7 +39,7 @@ struct Settings {
     int64_t min_tokens = 64;
     double min_share = 0.03;
     double cap = 0.2;
-    int64_t max_tokens = 1024;  // at 8,192 tokens it changes nothing yet (docs/measurements.md); 0: no limit
+    int64_t max_tokens = 1024;  // seldom reached at 8,192 tokens (docs/measurements.md); 0: no limit
     double fixed_share = -1;    // negative: by threshold
     int64_t fixed_tokens = -1;
     double share = 0;  // of the past that is read in all, sinks and recent rows counted; 0: not said

@@ -138,7 +138,6 @@ void select_largest(const float* x, int64_t n, int64_t count, int32_t* scratch, 
     hn::StoreU(hn::Set(kI32, kLeastKey), kI32, keys + n_found);
     const int64_t whole = (n_found + kLanes - 1) / kLanes * kLanes;
     const int32_t threshold = key_threshold(keys, whole, count, range_of(lowest, highest), 1);
-    const int64_t count_above = threshold == INT32_MAX ? 0 : count_keys(keys, whole, threshold + 1);
     if (count_keys(keys, whole, threshold) == count) {
         const auto least = hn::Set(kI32, threshold);
         int64_t n_chosen = 0;
@@ -150,7 +149,7 @@ void select_largest(const float* x, int64_t n, int64_t count, int32_t* scratch, 
         memcpy(places, found, static_cast<size_t>(count) * sizeof(int32_t));
         return;
     }
-    int64_t ties = count - count_above;
+    int64_t ties = count - (threshold == INT32_MAX ? 0 : count_keys(keys, whole, threshold + 1));
     for (int64_t i = 0; i < n_found; ++i) {
         if (keys[i] < threshold || (keys[i] == threshold && ties-- <= 0)) continue;
         *places++ = found[i];
