@@ -202,7 +202,7 @@ void partial_scores(benchmark::State& state) {
     const HugePages keys(static_cast<size_t>(kLayers * 3 * tokens * kColumns));
     auto scales = random_floats(static_cast<size_t>(3 * tokens), 4);
     std::vector<int32_t> columns;
-    for (int32_t i = 0; i < 3 * kColumns; ++i) columns.push_back(i % kColumns);
+    for (int64_t i = 0; i < 3 * kColumns; ++i) columns.push_back(static_cast<int32_t>(i % kColumns));
     std::vector<float> scores(static_cast<size_t>(3 * tokens));
     const auto q = random_floats(576, 6);
     auto a = structure<kvp_partial_scores_arguments>();
