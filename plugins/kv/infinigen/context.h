@@ -8,6 +8,7 @@
 #include "common/device_op.h"
 #include "common/turn.h"
 #include "pool.h"
+#include "published_eviction.h"
 #include "sidecars.h"
 
 namespace kvplane::infinigen {
@@ -30,7 +31,8 @@ struct LayerState {
     int64_t statistic_rows = 0;
     int64_t prompt_end = 0;  // rows of the cache before it are in the statistics
     Selection selection;
-    std::optional<Pool> pool;  // where the cache has a limit
+    std::optional<Pool> pool;                    // where the cache has a limit
+    std::optional<PublishedEviction> published;  // where the artifact's is asked for instead
 };
 
 struct StateData {

@@ -45,7 +45,7 @@ void Instance::declare_needs() {
     needs_.sidecars = sidecars_.list();
     needs_.n_sidecars = sidecars_.size();
     needs_.dense_layers = context_.first_layer;
-    needs_.pool_tokens = settings.pool.tokens;
+    needs_.pool_tokens = settings.pool.limit();
     needs_.scratch_bytes = scratch_bytes();
     needs_.needs_aux = settings.skew == Skew::on;
     summary_ = summary(settings, context_.model.head_size, calibrated_ && settings.skew != Skew::off);
@@ -55,7 +55,8 @@ void Instance::declare_needs() {
 uint64_t Instance::scratch_bytes() const {
     constexpr uint64_t rounding = 256;  // what an allocator may add to each piece
     const kvp_kv_model& model = context_.model;
-    const uint64_t n_rows = context_.settings.pool.tokens > 0 ? context_.settings.pool.tokens : model.context;
+    const uint64_t limit = context_.settings.pool.limit();
+    const uint64_t n_rows = limit > 0 ? limit : model.context;
     const auto most = static_cast<uint64_t>(context_.settings.cap_count(static_cast<int64_t>(n_rows)));
     const uint64_t guess = (model.width + uint64_t{model.n_heads} * model.head_size) * sizeof(float) + 2 * rounding;
     const uint64_t scores = model.n_kv_heads * n_rows * sizeof(float) + rounding;
@@ -93,8 +94,11 @@ void Instance::load_aux(std::span<const std::byte> bytes) {
 std::unique_ptr<kvp_kv_state> Instance::open() const {
     auto state = std::make_unique<kvp_kv_state>();
     state->layers.resize(context_.model.n_layers);
-    if (context_.settings.pool.tokens > 0) {
-        for (LayerState& layer : state->layers) layer.pool.emplace(context_.settings.pool, context_.model.n_kv_heads);
+    const PoolSettings& pool = context_.settings.pool;
+    const uint32_t n_kv_heads = context_.model.n_kv_heads;
+    for (LayerState& layer : state->layers) {
+        if (pool.limit() > 0) layer.pool.emplace(pool, n_kv_heads);
+        if (pool.masks) layer.published.emplace(pool, context_.settings.sinks, n_kv_heads);
     }
     return state;
 }
@@ -111,6 +115,7 @@ void Instance::rewind(kvp_kv_state& state, int64_t n_cached) const {
         layer.stale_page = n_cached % context_.model.page_tokens != 0;
         layer.selection.valid = false;
         if (layer.pool) layer.pool->append(n_cached, 0);
+        if (layer.published) layer.published->append(n_cached, 0);
     }
 }
 
@@ -162,6 +167,7 @@ void Instance::on_write(kvp_kv_call* call, const kvp_kv_step& step) {
         const Turn now = turn(call, step, i, step.layer);
         LayerState& layer = now.layer_state();
         if (layer.pool) layer.pool->append(now.n_past(), now.sequence().n_rows);
+        if (layer.published) layer.published->append(now.n_past(), now.sequence().n_rows);
         if (step.layer < context_.first_layer) continue;
         if (centroids_) centroids_->append(now);
         if (now.sequence().phase == KVP_PHASE_PREFILL) {
@@ -232,6 +238,7 @@ void Instance::selected(kvp_kv_state& state, uint32_t layer, const int32_t* inde
                         uint64_t stride) const {
     LayerState& mine = state.layers.at(layer);
     if (mine.pool) mine.pool->use(index, counts, stride, context_.settings.sinks);
+    if (mine.published) mine.published->use(index, counts, stride);
 }
 
 }  // namespace kvplane::infinigen

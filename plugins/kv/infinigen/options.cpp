@@ -80,7 +80,9 @@ constexpr auto table = kvp::options(
     kvp::option_i64("pool_tokens", "0", 0, most_tokens, "most rows of a sequence's cache; 0: no limit"),
     kvp::option_choice("pool_policy", "counter", "counter|lru|fifo", "which rows leave a full pool"),
     kvp::option_i64("pool_counter_bits", "8", 1, 31, "width of the use counters, which halve when one is full"),
-    kvp::option_bool("protect_sinks", "true", "sinks never leave the pool"));
+    kvp::option_bool("protect_sinks", "true", "sinks never leave the pool"),
+    kvp::option_choice("compat", "none", "none|artifact",
+                       "artifact: a pool by lru or counter masks rows as the published evaluator does; none leaves"));
 constexpr auto table_pointers = kvp::pointers(table);
 
 Settings preset(std::string_view name) {
@@ -136,6 +138,22 @@ void choose(const kvp::Host& host, std::string_view key, int64_t& value) {
     if (given >= 0) value = given;
 }
 
+void check_compat(const kvp::Host& host, const Settings& settings) {
+    if (host.option_str("compat") != "artifact") return;
+    if (settings.pool.tokens == 0) {
+        throw kvp::Failure(
+            KVP_ERROR_INVALID,
+            "kv.infinigen.compat = \"artifact\" is about rows that leave a full pool, but the cache has no "
+            "limit; set pool_tokens, or leave compat out");
+    }
+    if (settings.centroids) {
+        throw kvp::Failure(
+            KVP_ERROR_INVALID,
+            "kv.infinigen.compat = \"artifact\" hides single rows, and the page means of centroids would "
+            "show them; set centroids = \"off\", or preset = \"artifact\"");
+    }
+}
+
 template <typename Value, size_t n>
 std::string_view name_of(const Named<Value> (&names)[n], Value value) {
     for (const auto& named : names) {
@@ -156,7 +174,7 @@ std::string percent(double share) {
 
 }  // namespace
 
-const std::array<const kvp_option*, 29>& option_pointers = table_pointers;
+const std::array<const kvp_option*, 30>& option_pointers = table_pointers;
 
 int64_t Settings::said_count(int64_t n_past) const {
     if (share > 0) {
@@ -233,6 +251,8 @@ Settings read_settings(const kvp::Host& host, uint32_t group_tokens) {
     choose(host, "pool_policy", policies, settings.pool.policy);
     settings.pool.counter_bits = static_cast<uint32_t>(host.option_i64("pool_counter_bits"));
     settings.pool.protect_sinks = host.option_bool("protect_sinks");
+    settings.pool.masks = host.option_str("compat") == "artifact" && settings.pool.policy != PoolPolicy::fifo;
+    check_compat(host, settings);
     const auto forced = static_cast<uint64_t>(settings.sinks + settings.recent);
     if (settings.pool.tokens > 0 && settings.pool.tokens <= forced) {
         throw kvp::Failure(KVP_ERROR_INVALID, "kv.infinigen.pool_tokens = " + std::to_string(settings.pool.tokens) +
@@ -272,6 +292,7 @@ std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
     if (settings.pool.tokens > 0) {
         text += ", pool of " + std::to_string(settings.pool.tokens) + " tokens by " +
                 std::string(name_of(policies, settings.pool.policy));
+        if (settings.pool.masks) text += " as published: a row a step is masked, none leaves";
     }
     return text;
 }

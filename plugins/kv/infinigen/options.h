@@ -26,6 +26,10 @@ struct PoolSettings {
     PoolPolicy policy = PoolPolicy::counter;
     uint32_t counter_bits = 8;
     bool protect_sinks = true;
+    bool masks = false;  // compat = "artifact": as published_eviction.h says; no row leaves
+
+    // Most rows that a sequence's cache keeps; 0: no limit.
+    uint64_t limit() const { return masks ? 0 : tokens; }
 };
 
 // The member values are the default preset (infinigen-measured: best quality at a twentieth of the rows).
@@ -78,6 +82,6 @@ Settings read_settings(const kvp::Host& host, uint32_t group_tokens);
 // One line: what really runs.
 std::string summary(const Settings& settings, uint32_t head_size, bool skewed);
 
-extern const std::array<const kvp_option*, 29>& option_pointers;
+extern const std::array<const kvp_option*, 30>& option_pointers;
 
 }  // namespace kvplane::infinigen

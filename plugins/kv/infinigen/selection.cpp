@@ -11,6 +11,10 @@ RowSelection::RowSelection(const Context& context)
       select_rows_(*context.core, "kvp.select_rows/1") {
     const bool whole_tiles = context.model.page_tokens % Sidecars::tile_rows == 0;
     if (context.settings.chooses_pages() && whole_tiles) select_pages_ = DeviceOp(*context.core, "kvp.select_pages/1");
+    if (context.settings.pool.masks) {
+        constexpr float published = -10000;  // what the artifact's evaluator sets
+        kvp::check(context.core->constant(context.core->object, &published, sizeof published, &masked_score_));
+    }
 }
 
 RowSelection::Pages RowSelection::choose_pages(const Turn& turn, const kvp_tensor* query, int64_t row) const {
@@ -75,6 +79,7 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     scores.page_counts = pages.counts;
     scores.pages_stride = static_cast<uint64_t>(pages.n);
     partial_scores_.enqueue(turn.call(), {query}, &scores);
+    mask(turn);
 
     Selection& selection = turn.layer_state().selection;
     const int64_t candidates = n_past - settings.sinks - settings.recent;
@@ -109,6 +114,21 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     rows.pages_stride = scores.pages_stride;
     select_rows_.enqueue(turn.call(), {}, &rows);
     selection.valid = true;
+}
+
+void RowSelection::mask(const Turn& turn) const {
+    const auto& published = turn.layer_state().published;
+    if (!published) return;
+    const auto n_past = static_cast<uint64_t>(turn.n_past());
+    std::vector<kvp_copy_region> regions;
+    for (uint32_t head = 0; head < context_.model.n_kv_heads; head++) {
+        for (const int32_t row : published->masked(head)) {
+            const uint64_t score = head * n_past + static_cast<uint64_t>(row);
+            regions.push_back({masked_score_, turn.state().scores + score * sizeof(float), sizeof(float)});
+        }
+    }
+    if (regions.empty()) return;
+    kvp::check(context_.core->copy(turn.call(), regions.data(), static_cast<uint32_t>(regions.size())));
 }
 
 void RowSelection::fetch(const Turn& turn) const {

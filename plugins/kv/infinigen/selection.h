@@ -29,7 +29,11 @@ private:
     };
     Pages choose_pages(const Turn& turn, const kvp_tensor* query, int64_t row) const;
 
-    DeviceOp select_pages_;  // nothing where all pages are searched
+    // Takes the rows that published_eviction.h masks out of the race.
+    void mask(const Turn& turn) const;
+
+    kvp_address masked_score_ = 0;  // f32; 0: no row is ever masked
+    DeviceOp select_pages_;         // nothing where all pages are searched
     DeviceOp partial_scores_;
     DeviceOp select_rows_;
 };
