@@ -27,7 +27,8 @@ struct Statistics {
     double bytes_moved = 0;
     double kv_bytes = 0;
     double transfer_wait_seconds = 0;
-    // Of pools with a limit: rows that left, a layer and KV head, and the most that a sequence held.
+    // Rows that left caches for good, of a KV head, all layers together: victims of full pools and rows that a strategy
+    // dropped. And the most that a sequence with a pool held.
     uint64_t rows_evicted = 0;
     uint64_t peak_rows = 0;
 

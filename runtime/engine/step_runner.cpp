@@ -106,7 +106,6 @@ void StepRunner::make_room_in_pools() {
             }
             store_.rows_were_replaced(cache);
             parts_[i].abi.n_cached = cache.n_cached;
-            statistics_.rows_evicted += static_cast<uint64_t>(page_tokens);
         }
         statistics_.peak_rows =
             std::max<uint64_t>(statistics_.peak_rows, static_cast<uint64_t>(cache.n_cached + parts_[i].abi.n_rows));
@@ -204,6 +203,7 @@ void StepRunner::run(const Step& step, std::span<const Sequence> sequences, std:
     if (!prefill) statistics_.attended_bytes += attended_bytes;
     if (!prefill) statistics_.index_bytes += strategy_.index_bytes();
     if (!prefill) statistics_.bytes_moved += static_cast<double>(transfers_.bytes() - moved_before - meter_bytes_);
+    statistics_.rows_evicted = store_.rows_evicted();
     statistics_.transfer_wait_seconds = static_cast<double>(transfers_.wait_ns()) * 1e-9;
     store_.verify();
 }

@@ -82,6 +82,7 @@ public:
         sequence.n_stored -= layout_.page_tokens;
         for (LayerCache& layer : sequence.layers) layer.n_encoded -= layout_.page_tokens;
         sequence.fixed_rows = sequence.n_cached;
+        rows_evicted_ += uint64_t{layout_.page_tokens} * sequence.layers.size();
     }
 
     // Rows that stay in a layer of n_rows rows, the step's own among them: of each KV head `n_chosen` that an index in
@@ -136,6 +137,8 @@ public:
     bool reads_in_pieces() const { return spills_ || layout_.codec != nullptr; }
     uint64_t sidecar_bytes() const;
     uint64_t peak_sidecar_bytes() const { return peak_sidecar_bytes_; }
+    // Rows that replace_rows, keep_rows and drop_pages took out, of a KV head, all layers together.
+    uint64_t rows_evicted() const { return rows_evicted_; }
     // Throws Error(runtime) unless every slot is accounted for.
     void verify() const;
 
@@ -261,6 +264,7 @@ private:
     std::deque<Store> stores_;
     uint64_t last_ticket_ = 0;
     uint64_t peak_sidecar_bytes_ = 0;
+    uint64_t rows_evicted_ = 0;
 };
 
 }  // namespace kvplane

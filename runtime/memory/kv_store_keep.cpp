@@ -103,6 +103,7 @@ void KvStore::rows_left(SequenceCache& sequence, uint32_t layer, int64_t n_rows,
     LayerCache& cache = sequence.layers[layer];
     sequence.fixed_rows = std::max(sequence.fixed_rows, n_rows + cache.n_dropped);
     cache.n_dropped += n_dropped;
+    rows_evicted_ += static_cast<uint64_t>(n_dropped);
     reserved_pages_ = count_reserved();
 }
 

@@ -1,6 +1,7 @@
 """What rules would have read of a trace (tools/kvplane/trace/trace_file.h), by NumPy: `kvplane trace replay` is judged by it.
 
-python trace_rules.py TRACE OUT.json [--shares 0.2,0.5] [--sinks 2] [--recent 4] [--page 4] [--resident 0.25]
+python trace_rules.py TRACE OUT.json [--shares 0.2,0.5] [--sinks 2] [--recent 4] [--page 4] [--alpha 2]
+    [--resident 0.25]
 """
 import argparse
 import json
@@ -61,6 +62,7 @@ def top(worth, count):  # ties to the lower number
 class Rules:
     def __init__(self, header, args, share):
         self.header, self.args, self.share, self.sums = header, args, share, {}
+        self.votes = {}
         self.group = header["heads"] // header["kv_heads"]
 
     def count(self, n):
@@ -84,6 +86,37 @@ class Rules:
         always = set(range(sinks)) | set(range(n - recent, n))
         return [top([np.inf if t in always else w for t, w in enumerate(self.worth(weights, g))], count)
                 for g in range(len(visible))]
+
+    def threshold(self, layer, visible, weights):
+        n, room = weights.shape[1], self.count(weights.shape[1])
+        worths = [self.worth(weights, g) for g in range(len(visible))]
+        near = np.float32(np.exp(-self.args.alpha))
+        count = min(room, sum(int((worth > near * worth.max()).sum()) for worth in worths) // len(worths))
+        forced = min(room, self.args.sinks + self.args.recent)
+        recent = min(max(self.args.recent, 1), forced)
+        sinks = max(0, min(self.args.sinks, forced - recent, n - recent))
+        always = set(range(sinks)) | set(range(n - recent, n))
+        return [top([np.inf if t in always else w for t, w in enumerate(worth)], max(count, sinks + recent))
+                for worth in worths]
+
+    def snap(self, layer, visible, weights):
+        n = weights.shape[1]
+        looks, kept, seen = self.votes.setdefault(layer, ([], [], []))
+        if len(looks) == self.args.recent:
+            return [tokens + list(range(seen[0], n)) for tokens in kept]
+        looks.append(weights)
+        if len(looks) == self.args.recent:
+            count = self.count(n)
+            newest = max(1, min(self.args.recent, count // 2))
+            for g in range(len(visible)):
+                votes = np.zeros(n)
+                for look in looks:
+                    votes[:look.shape[1]] += look[g * self.group:(g + 1) * self.group].sum(0)
+                worth = np.convolve(votes, np.full(5, 0.2), "same")
+                worth[n - newest:] = np.inf
+                kept.append(top(worth, count))
+            seen.append(n)
+        return [list(range(n))] * len(visible)
 
     def pages(self, layer, visible, weights):
         n, size = weights.shape[1], self.args.page
@@ -140,10 +173,11 @@ def main():
     parser.add_argument("--shares", default="0.2,0.5"), parser.add_argument("--resident", type=float, default=0.25)
     for name, value in (("sinks", 2), ("recent", 4), ("page", 4)):
         parser.add_argument("--" + name, type=int, default=value)
+    parser.add_argument("--alpha", type=float, default=2)
     args = parser.parse_args()
     header, samples = read(args.trace)
     results = [replay(header, samples, "recorded", args, 1)]
-    for name in ("window", "top", "pages", "heavy-hitters"):
+    for name in ("window", "top", "threshold", "pages", "heavy-hitters", "snap"):
         results += [replay(header, samples, name, args, float(share)) for share in args.shares.split(",")]
     with open(args.out, "w") as out:
         json.dump(results, out, indent=1)

@@ -45,9 +45,9 @@ protected:
 
 // The trace is of record() with --scores and kv.infinigen.dense_layers=1. Expected values: tests/reference/trace_rules.py.
 TEST_F(Trace, rules_read_what_the_reference_says) {
-    const auto report =
-        json({"trace", "replay", golden_trace, "--rule", "recorded,window,top,pages,heavy-hitters", "--share",
-              "0.2,0.5", "--sinks", "2", "--recent", "4", "--page", "4", "--resident", "0.25"});
+    const auto report = json({"trace", "replay", golden_trace, "--rule",
+                              "recorded,window,top,threshold,pages,heavy-hitters,snap", "--share", "0.2,0.5", "--sinks",
+                              "2", "--recent", "4", "--page", "4", "--alpha", "2", "--resident", "0.25"});
     const auto expected = read_json(std::string(KVPLANE_GOLDEN_DIR) + "/trace/small.json");
     ASSERT_EQ(report.at("rules").size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -94,6 +94,27 @@ TEST_F(Trace, transfers_and_evictions_are_recorded) {
     output(record(file, {"--set", "memory.page_tokens=4", "--set", "memory.staging_pages=2", "--set",
                          "tiers.host.access=copy", "--set", "tiers.device.kv_bytes=20KiB"}));
     EXPECT_GT(json({"trace", "replay", file}).at("bytes_to_device"), 0);
+}
+
+TEST_F(Trace, rows_that_strategies_drop_are_recorded) {
+    const auto evicted = [&](const Arguments& of) {
+        Arguments command = {"trace", "record", "--text", text_, "--tokens", "64", "--prompt", "40", "-m", small_model};
+        command.insert(command.end(), of.begin(), of.end());
+        command.insert(command.end(), {"-o", path("run.kvtrace")});
+        output(command);
+        const auto report = json({"trace", "replay", path("run.kvtrace")});
+        return std::pair<int, int>(report.at("rows_evicted_after_prompt"), report.at("rows_evicted"));
+    };
+    // Three layers. h2o: 40 rows of the prompt come down to 16, then one leaves for each that comes. snapkv: once.
+    const auto h2o =
+        evicted({"-p", config_file("h2o.toml"), "--set", "kv.h2o.tokens=16", "--set", "kv.h2o.interval=1"});
+    EXPECT_EQ(h2o, (std::pair<int, int>(3 * (40 - 16), 3 * 24)));
+    const auto snapkv = evicted({"-p", config_file("snapkv.toml"), "--set", "kv.snapkv.tokens=16"});
+    EXPECT_EQ(snapkv, (std::pair<int, int>(3 * (40 - 16), 0)));
+    // The window drops whole pages of 8 before a step: the last one begins with 63 rows, 48 less its own are out of sight.
+    const auto window = evicted({"-p", config_file("window.toml"), "--set", "kv.window.tokens=16", "--set",
+                                 "kv.window.sinks=0", "--set", "memory.page_tokens=8"});
+    EXPECT_EQ(window, (std::pair<int, int>(0, 3 * 40)));
 }
 
 TEST_F(Trace, a_rule_that_needs_weights_is_refused_without_them) {

@@ -23,10 +23,31 @@ struct RecordOptions {
     bool scores = false;
 };
 
-uint64_t bytes_moved(const Engine& engine, const std::string& direction) {
-    const auto found = engine.transfers().find(direction);
-    return found == engine.transfers().end() ? 0 : found->second.bytes;
-}
+// What has moved and left since the last call.
+class Movements {
+public:
+    explicit Movements(Engine& engine) : engine_(engine), before_(now()) {}
+    TraceStep since(uint64_t step, int64_t position) {
+        const Totals after = now();
+        TraceStep made{step, static_cast<uint32_t>(position), after.to_device - before_.to_device,
+                       after.to_host - before_.to_host, after.evicted - before_.evicted};
+        before_ = after;
+        return made;
+    }
+
+private:
+    struct Totals {
+        uint64_t to_device, to_host, evicted;
+    };
+    Totals now() const { return {moved("host to device"), moved("device to host"), engine_.statistics().rows_evicted}; }
+    uint64_t moved(const std::string& direction) const {
+        const auto found = engine_.transfers().find(direction);
+        return found == engine_.transfers().end() ? 0 : found->second.bytes;
+    }
+
+    Engine& engine_;
+    Totals before_;
+};
 
 TraceHeader header_of(const Session& session, const RecordOptions& options, int64_t prompt) {
     const ModelShape& shape = session.model->shape();
@@ -66,24 +87,17 @@ int record(const RecordOptions& options) {
     };
     Texts texts(engine);
     const uint64_t text = texts.open(n_ids);
+    Movements movements(engine);
     engine.feed(text, std::span(ids).first(static_cast<size_t>(prompt)), Feed::prompt_end);
     engine.should_stop = [] { return caught_signal() != 0; };
     if (!run_steps(engine)) return 128 + caught_signal();
+    writer.add(movements.since(0, prompt - 1));
     Progress progress("record", static_cast<uint64_t>(n_ids - prompt), "tokens");
     for (int64_t position = prompt; position < n_ids; ++position) {
         if (caught_signal() != 0) return 128 + caught_signal();
-        TraceStep step;
-        const uint64_t to_device = bytes_moved(engine, "host to device"),
-                       to_host = bytes_moved(engine, "device to host");
-        const uint64_t evicted = engine.statistics().rows_evicted;
         engine.feed(text, std::span(ids).subspan(static_cast<size_t>(position), 1), Feed::decode);
         if (!run_steps(engine)) return 128 + caught_signal();
-        step.step = static_cast<uint64_t>(position - prompt);
-        step.position = static_cast<uint32_t>(position);
-        step.bytes_to_device = bytes_moved(engine, "host to device") - to_device;
-        step.bytes_to_host = bytes_moved(engine, "device to host") - to_host;
-        step.rows_evicted = engine.statistics().rows_evicted - evicted;
-        writer.add(step);
+        writer.add(movements.since(static_cast<uint64_t>(position - prompt), position));
         progress.update(static_cast<uint64_t>(position - prompt));
     }
     progress.finish();

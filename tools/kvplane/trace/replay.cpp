@@ -83,6 +83,7 @@ struct Contest {
 
 struct Recorded {
     double steps = 0, to_device = 0, to_host = 0, evicted = 0;
+    double evicted_of_prompt = 0;
 };
 
 std::vector<std::string> cells_of(const Contest& contest, const TraceHeader& header) {
@@ -141,6 +142,10 @@ int replay(const ReplayOptions& options) {
             for (Contest& contest : contests) contest.look(sample, header, options.resident);
         };
         visitor.on_step = [&](const TraceStep& step) {
+            if (step.position < header.prompt_tokens) {
+                recorded.evicted_of_prompt += static_cast<double>(step.rows_evicted);
+                return;
+            }
             ++recorded.steps;
             recorded.to_device += static_cast<double>(step.bytes_to_device);
             recorded.to_host += static_cast<double>(step.bytes_to_host);
@@ -160,6 +165,7 @@ int replay(const ReplayOptions& options) {
                     {"bytes_to_device", recorded.to_device},
                     {"bytes_to_host", recorded.to_host},
                     {"rows_evicted", recorded.evicted},
+                    {"rows_evicted_after_prompt", recorded.evicted_of_prompt},
                     {"rules", rules}});
         return 0;
     }
@@ -167,7 +173,9 @@ int replay(const ReplayOptions& options) {
     for (const Contest& contest : contests) table.add(cells_of(contest, header));
     std::cout << "recorded: " << header.strategy << ", " << recorded.steps << " steps, " << contests.front().looks
               << " looks; to device " << fixed(recorded.to_device / 1024, 0) << " KiB, to host "
-              << fixed(recorded.to_host / 1024, 0) << " KiB, " << recorded.evicted << " rows evicted\n\n"
+              << fixed(recorded.to_host / 1024, 0) << " KiB, " << recorded.evicted
+              << " rows of a KV head evicted in all layers, and " << recorded.evicted_of_prompt
+              << " at the prompt's end\n\n"
               << table.text();
     return 0;
 }
@@ -178,7 +186,9 @@ void add_trace_replay(CLI::App& trace, Action& action) {
     auto options = std::make_shared<ReplayOptions>();
     CLI::App* command = trace.add_subcommand("replay", "Try rules and budgets on a recorded run, without the model");
     command->add_option("file", options->file, "trace that kvplane trace record wrote")->required();
-    command->add_option("--rule", options->rules, "recorded, dense, window, top, pages, heavy-hitters; with commas")
+    command
+        ->add_option("--rule", options->rules,
+                     "recorded, dense, window, top, threshold, pages, heavy-hitters, snap; with commas")
         ->delimiter(',')
         ->take_all()
         ->check(CLI::IsMember(Rule::names()));
@@ -186,10 +196,14 @@ void add_trace_replay(CLI::App& trace, Action& action) {
         ->delimiter(',')
         ->take_all()
         ->check(CLI::Range(0.0, 1.0));
-    command->add_option("--sinks", options->setting.sinks, "first tokens that always stay (window, top)")
+    command->add_option("--sinks", options->setting.sinks, "first tokens that always stay (window, top, threshold)")
         ->check(CLI::Range(0, 1 << 24));
-    command->add_option("--recent", options->setting.recent, "newest tokens that always stay (top)")
+    command
+        ->add_option("--recent", options->setting.recent,
+                     "newest tokens that always stay (top, threshold), looks that vote (snap)")
         ->check(CLI::Range(1, 1 << 24));
+    command->add_option("--alpha", options->setting.alpha, "how far below the best score a token may be (threshold)")
+        ->check(CLI::NonNegativeNumber);
     command->add_option("--page", options->setting.page, "tokens of a page (pages)")->check(CLI::Range(1, 1 << 16));
     command->add_option("--resident", options->resident, "share of the groups that stay near the device (LRU)")
         ->check(CLI::Range(0.0, 1.0));

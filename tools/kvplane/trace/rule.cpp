@@ -100,6 +100,38 @@ private:
     RuleSetting setting_;
 };
 
+// InfiniGen's with true scores: as many tokens as lie within alpha of the best score, the mean over the KV heads rounded
+// down, at most the budget; the best ones, sinks and recent tokens always. Weights of a head are exp(score) up to a factor, so that
+// alpha below the best score is exp(-alpha) of the greatest weight.
+class Threshold : public Rule {
+public:
+    Threshold(const TraceHeader& header, const RuleSetting& setting) : header_(header), setting_(setting) {}
+    std::vector<Tokens> select(const TraceSample& sample) override {
+        const int64_t n = int64_t{sample.position} + 1, room = budget(setting_, sample);
+        std::vector<std::vector<float>> worths = best_of_group(header_, sample);
+        const float near = static_cast<float>(std::exp(-setting_.alpha));
+        int64_t total = 0;
+        for (const std::vector<float>& worth : worths) {
+            const float least = near * *std::max_element(worth.begin(), worth.end());
+            total += std::count_if(worth.begin(), worth.end(), [least](float weight) { return weight > least; });
+        }
+        const int64_t count = std::min(room, total / static_cast<int64_t>(worths.size()));
+        const auto [sinks, recent] = forced(setting_, n, std::min<int64_t>(room, setting_.sinks + setting_.recent));
+        std::vector<Tokens> chosen;
+        for (std::vector<float>& worth : worths) {
+            for (int64_t token = 0; token < n; ++token) {
+                if (token < sinks || token >= n - recent) worth[static_cast<size_t>(token)] = 2;  // above every weight
+            }
+            chosen.push_back(greatest(worth, std::max(count, sinks + recent)));
+        }
+        return chosen;
+    }
+
+private:
+    TraceHeader header_;
+    RuleSetting setting_;
+};
+
 // Whole pages by their best token; the newest token's page always, as far as it goes.
 class Pages : public Rule {
 public:
@@ -172,15 +204,80 @@ private:
     std::map<uint32_t, std::vector<std::vector<float>>> layers_;  // [kv_head][token]
 };
 
+// SnapKV's: the first `recent` looks at a layer vote, each token's votes smoothed over five places; then those with most
+// votes stay and the others are gone for good, and whatever comes later stays. Until then all is read. The published rule
+// lets the prompt's last queries vote, but prompts are not recorded.
+class Snap : public Rule {
+public:
+    Snap(const TraceHeader& header, const RuleSetting& setting) : header_(header), setting_(setting) {}
+    std::vector<Tokens> select(const TraceSample& sample) override {
+        Layer& layer = layers_[sample.layer];
+        layer.votes.resize(header_.kv_heads);
+        if (layer.n_looks == setting_.recent) return with_newer(layer, sample);
+        const size_t n = sample.position + size_t{1}, group = header_.heads / header_.kv_heads;
+        for (size_t head = 0; head < header_.heads; ++head) {
+            std::vector<float>& votes = layer.votes[head / group];
+            votes.resize(n, 0);
+            for (size_t token = 0; token < n; ++token) votes[token] += sample.weights[head * n + token];
+        }
+        if (++layer.n_looks == setting_.recent) {
+            const int64_t newest = std::max<int64_t>(1, std::min(setting_.recent, budget(setting_, sample) / 2));
+            for (std::vector<float>& votes : layer.votes) {
+                std::vector<float> worth = smoothed(votes);
+                std::fill(worth.end() - std::min<int64_t>(newest, static_cast<int64_t>(n)), worth.end(), INFINITY);
+                layer.kept.push_back(greatest(worth, budget(setting_, sample)));
+            }
+            layer.n_seen = static_cast<int32_t>(n);
+        }
+        Tokens all(n);
+        std::iota(all.begin(), all.end(), 0);
+        return std::vector<Tokens>(header_.kv_heads, all);
+    }
+
+private:
+    struct Layer {
+        int64_t n_looks = 0;
+        int32_t n_seen = 0;                     // tokens when it was decided
+        std::vector<std::vector<float>> votes;  // [kv_head][token]
+        std::vector<Tokens> kept;               // [kv_head]
+    };
+
+    static std::vector<float> smoothed(const std::vector<float>& votes) {
+        constexpr int64_t half = 2;
+        const auto n = static_cast<int64_t>(votes.size());
+        std::vector<float> means(votes.size(), 0);
+        for (int64_t token = 0; token < n; ++token) {
+            for (int64_t at = std::max<int64_t>(0, token - half); at < std::min(n, token + half + 1); ++at) {
+                means[static_cast<size_t>(token)] += votes[static_cast<size_t>(at)] / (2 * half + 1);
+            }
+        }
+        return means;
+    }
+    static std::vector<Tokens> with_newer(const Layer& layer, const TraceSample& sample) {
+        std::vector<Tokens> chosen = layer.kept;
+        for (Tokens& tokens : chosen) {
+            for (int32_t token = layer.n_seen; token <= static_cast<int32_t>(sample.position); ++token) {
+                tokens.push_back(token);
+            }
+        }
+        return chosen;
+    }
+
+    TraceHeader header_;
+    RuleSetting setting_;
+    std::map<uint32_t, Layer> layers_;
+};
+
 }  // namespace
 
 const std::vector<std::string>& Rule::names() {
-    static const std::vector<std::string> names = {"recorded", "dense", "window", "top", "pages", "heavy-hitters"};
+    static const std::vector<std::string> names = {"recorded",  "dense", "window",        "top",
+                                                   "threshold", "pages", "heavy-hitters", "snap"};
     return names;
 }
 
 bool Rule::needs_scores(const std::string& name) {
-    return name == "top" || name == "pages" || name == "heavy-hitters";
+    return has_budget(name) && name != "window";
 }
 
 bool Rule::has_budget(const std::string& name) {
@@ -192,6 +289,8 @@ std::unique_ptr<Rule> Rule::make(const std::string& name, const TraceHeader& hea
     if (name == "dense") return std::make_unique<Dense>();
     if (name == "window") return std::make_unique<Window>(setting);
     if (name == "top") return std::make_unique<Top>(header, setting);
+    if (name == "threshold") return std::make_unique<Threshold>(header, setting);
+    if (name == "snap") return std::make_unique<Snap>(header, setting);
     if (name == "pages") return std::make_unique<Pages>(header, setting);
     return std::make_unique<HeavyHitters>(header, setting);
 }

@@ -14,6 +14,7 @@ struct RuleSetting {
     int64_t sinks = 4;
     int64_t recent = 32;
     int64_t page = 16;  // tokens of a page
+    double alpha = 4;   // a token counts when its score is within alpha of the best
 };
 
 class Rule {

@@ -32,11 +32,12 @@ struct TraceSample {
     std::vector<float> weights;                 // [head][position + 1], if there are scores
 };
 
+// What moved and left in a decode step or, at the last position of the prompt, in all of the prompt.
 struct TraceStep {
     uint64_t step = 0;
     uint32_t position = 0;
     uint64_t bytes_to_device = 0, bytes_to_host = 0;
-    uint64_t rows_evicted = 0;  // a layer and KV head
+    uint64_t rows_evicted = 0;  // of a KV head, all layers together
 };
 
 class TraceWriter {
