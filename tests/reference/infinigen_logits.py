@@ -114,7 +114,7 @@ def main(tiny, out):
             ids, logits, dense, chosen = golden(model, name, options)
         logits[ROWS].numpy().astype("<f4").tofile(os.path.join(out, name + ".f32"))
         last = {str(layer): [c.tolist() for c in rows[-1]["chosen"]] for layer, rows in chosen.items()}
-        counts = {str(layer): [r["count"] for r in rows] for layer, rows in chosen.items()}
+        counts = {str(layer): [r["counts"][0] for r in rows] for layer, rows in chosen.items()}
         read = float(np.mean([len(c) / r["position"] for rows in chosen.values() for r in rows for c in r["chosen"]]))
         with open(os.path.join(out, name + ".json"), "w") as file_:
             json.dump({"model": file + ".gguf", "options": options, "prompt": PROMPT, "ids": ids, "rows": ROWS,

@@ -12,8 +12,8 @@ p = prompt:
               query    sum_t,h |q|                              the same number
               energy   mean_t,h(q^2) * mean_t (k - mean_t k)^2  the same number
               union    that number by sum |q|, and that number by sum |k|, together
-  keys      the chosen columns of k. key_bits 0: as they are. Otherwise the prompt's mean per column is subtracted (that
-            moves all scores of a query alike) and the rest rounded, half to even:
+  keys      the chosen columns of k. key_bits 0: as they are; 16: rounded to F16. Otherwise the prompt's mean per column is
+            subtracted (that moves all scores of a query alike) and the rest rounded, half to even:
               8  step = max |row| / 127, one a row;             codes -128..127
               4  step = max over the prompt of |column| / 7;    codes -8..7
             and a code stands for code * step.
@@ -22,11 +22,16 @@ p = prompt:
             only, so that scores elsewhere count as -inf. A page's score for a head is s . mean + |s| . spread, of all
             columns of its k without A, as far as the cache goes (the current row is in it); less the head's best page;
             then the best over the group's heads. The pages with the largest are searched.
-  distance  per head: score minus the head's maximum (<= 0); then per KV head the best (largest) over its group's heads
-  count     rule threshold: per KV head the number of keys with distance > -alpha (strict; forced rows count too), the
-            mean over the KV heads, rounded down. Rule fixed: floor(fixed * position).
-            Then at least min_tokens, then at most `room`, then at least 1. The same for all KV heads.
-  room      floor(cap * position), and no more than max_tokens unless that is 0
+  distance  per head: score minus the head's maximum (<= 0); then per KV head the best (largest) over its group's heads.
+            group_of "mean": the mean of the heads' scores, minus its maximum
+  count     rule threshold: per KV head the number of keys with distance > -alpha (strict; forced rows count too) or, where
+            strict is false, >= -alpha; the mean over the KV heads, rounded down, or with per_head each its own.
+            Rule fixed: floor(fixed * position).
+            Then at least min_tokens and floor(min_share * position), then at most `room`, then at least 1.
+            Rule tokens: fixed_tokens. Rule share: floor(share * position) less sinks and recent, at least 1. No bound
+            of the others' holds for them.
+  room      floor(cap * position), and no more than max_tokens (at least a unit) unless that is 0; rules tokens and share:
+            the count
   forced    keys < sinks, and keys with position - key <= recent (the `recent` keys before the current token)
   chosen    per KV head: forced, and of all other keys the `count` with the largest distance (all, if there are fewer).
             The current token is attended as well; it is not in the lists.
@@ -36,21 +41,27 @@ p = prompt:
 
 Inputs are integers / 64, so that they are exact in F32; arithmetic is F64. Cases whose outcome hangs on less than
 MARGIN anywhere (columns, rounding, threshold, cut) are redrawn with the next seed, so any careful F32 program gets
-the same lists.
+the same lists. Cases with `step` have inputs so coarse that F32 scores are exact: there keys stand right at the threshold,
+and of equal distances the lower key (or unit) is chosen.
 """
 import json
 import os
 import sys
+from fractions import Fraction
 
 import numpy as np
 
 SCALE = 64
 MARGIN = 1e-4
 PAGE = 64
-UNSAID = dict(unit=1, max_tokens=0)  # options that a golden file names only where a case sets them
+# Options that a golden file names only where a case sets them.
+UNSAID = dict(unit=1, max_tokens=0, group_of="best", per_head=False, strict=True, min_share=0.0, fixed_tokens=0, share=0.0,
+              step=1)
 DEFAULTS = dict(columns="abs_sum", ratio=0.3, key_bits=0, rule="threshold", alpha=4.0, fixed=0.1, min_tokens=1, cap=0.2,
                 sinks=0, recent=0, page_share=1.0, min_pages=1)
 PRESET = dict(columns="energy", ratio=0.5, key_bits=8, alpha=4.0, cap=0.2, sinks=4, recent=32)
+EDGE = dict(kv_heads=2, group=1, d=16, tokens=150, prompt=110, skew=False, ratio=1.0, alpha=6.0, cap=0.5, sinks=4, recent=8,
+            step=64)
 CASES = {
     "paper-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=60, prompt=40, skew=False),
     "paper-skew-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=120, prompt=96, skew=True),
@@ -80,11 +91,49 @@ CASES = {
                           sinks=4, recent=16, max_tokens=19),
     "most-units-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=330, prompt=290, skew=False, ratio=1.0, min_tokens=20,
                                 cap=0.5, sinks=4, recent=24, unit=16, max_tokens=41),
+    "per-head-gqa2-d16": dict(kv_heads=3, group=2, d=16, tokens=150, prompt=110, skew=False, ratio=1.0, alpha=3.0,
+                              cap=0.4, sinks=4, recent=8, per_head=True),
+    "mean-gqa3-d16": dict(kv_heads=2, group=3, d=16, tokens=140, prompt=110, skew=False, columns="energy", ratio=0.5,
+                          key_bits=8, alpha=5.0, cap=0.5, sinks=4, recent=8, group_of="mean"),
+    "above-threshold-mha-d16": dict(EDGE, strict=True),
+    "at-threshold-mha-d16": dict(EDGE, strict=False),
+    "min-share-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=140, prompt=110, skew=False, alpha=0.5, cap=0.5, sinks=4,
+                               recent=8, min_share=0.13),
+    "tokens-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=140, prompt=110, skew=False, rule="tokens", cap=0.05,
+                            fixed_tokens=23, max_tokens=5, sinks=4, recent=8),
+    "tokens-short-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=60, prompt=25, skew=False, rule="tokens",
+                                 fixed_tokens=20, sinks=4, recent=8),
+    "share-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=140, prompt=100, skew=False, rule="share", share=0.3,
+                           cap=0.05, max_tokens=5, min_tokens=40, sinks=4, recent=8),
+    "share-forced-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=125, prompt=100, skew=False, rule="share", share=0.1,
+                                 sinks=4, recent=8),
+    "fixed-most-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=140, prompt=100, skew=False, rule="fixed", fixed=0.2,
+                                cap=1.0, sinks=4, recent=8, max_tokens=23),
+    "no-most-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=130, prompt=100, skew=False, alpha=6.0, cap=0.6, sinks=4,
+                            recent=8, max_tokens=0),
+    "f16-skew-gqa2-d64": dict(kv_heads=1, group=2, d=64, tokens=100, prompt=80, skew=True, columns="query", ratio=0.5,
+                              key_bits=16, sinks=4, recent=8),
+    "lean-pages-gqa3-d16": dict(kv_heads=1, group=3, d=16, tokens=590, prompt=560, skew=False, columns="energy", ratio=0.5,
+                                key_bits=4, alpha=3.0, min_tokens=20, sinks=4, recent=32, page_share=0.4, min_pages=2),
+    "units-most-below-one-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=170, prompt=130, skew=False, sinks=4, recent=8,
+                                          unit=16, max_tokens=7),
+    "units-per-head-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=240, prompt=210, skew=False, ratio=1.0, alpha=5.0, cap=0.5,
+                                   sinks=4, recent=24, unit=16, per_head=True),
+    "units-tokens-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=170, prompt=130, skew=False, rule="tokens", cap=0.05,
+                                 fixed_tokens=40, max_tokens=5, sinks=4, recent=13, unit=16),
+    "units-share-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=170, prompt=120, skew=False, rule="share", share=0.5,
+                                 max_tokens=5, sinks=10, recent=13, unit=16),
+    "units-fixed-most-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=230, prompt=190, skew=False, rule="fixed", fixed=0.4,
+                                     cap=0.5, sinks=4, recent=8, unit=16, max_tokens=50),
 }
 
 
 class Unclear(Exception):
     """The outcome hangs on less than MARGIN."""
+
+
+def margin(o):  # of distances
+    return MARGIN if o["step"] == 1 else 0
 
 
 def largest(values, count):
@@ -107,6 +156,11 @@ def chosen_columns(q, k, o):  # q [prompt, group, d], k [prompt, d]
 def kept_keys(k, prompt, bits):  # k [tokens, columns]
     if bits == 0:
         return k
+    if bits == 16:
+        rounded = k.astype(np.float16)
+        if (2 * np.abs(k - rounded) > (1 - MARGIN) * np.abs(np.spacing(rounded))).any():
+            raise Unclear("rounding")
+        return rounded.astype(float)
     k = k - k[:prompt].mean(0)
     step = np.abs(k).max(-1, keepdims=True) / 127 if bits == 8 else np.abs(k[:prompt]).max(0) / 7
     code = k / step
@@ -115,19 +169,32 @@ def kept_keys(k, prompt, bits):  # k [tokens, columns]
     return np.clip(np.rint(code), -(1 << bits - 1), (1 << bits - 1) - 1) * step
 
 
+def said_count(position, o):
+    if o["rule"] == "share":
+        return max(1, int(Fraction(str(o["share"])) * position) - o["sinks"] - o["recent"])
+    return o["fixed_tokens"] if o["rule"] == "tokens" else None
+
+
 def room_of(position, o):
+    if said_count(position, o):
+        return said_count(position, o)
     share = int(np.floor(np.float32(o["cap"]) * np.float32(position)))
-    return min(share, o["max_tokens"]) if o["max_tokens"] else share
+    return min(share, max(o["max_tokens"], o["unit"])) if o["max_tokens"] else share
 
 
-def count_of(distance, position, o):  # distance [kv_heads, position]
+def counts_of(distance, position, o):  # distance [kv_heads, position]; a count for each KV head
+    if said_count(position, o):
+        return [said_count(position, o)] * len(distance)
     if o["rule"] == "fixed":
-        count = int(np.floor(np.float32(o["fixed"]) * np.float32(position)))
+        near = np.full(len(distance), int(np.floor(np.float32(o["fixed"]) * np.float32(position))))
     else:
-        if (np.abs(distance + o["alpha"]) < MARGIN).any():
+        if (np.abs(distance + o["alpha"]) < margin(o)).any():
             raise Unclear("threshold")
-        count = int(np.floor((distance > -o["alpha"]).sum(-1).mean()))
-    return max(1, min(max(count, o["min_tokens"]), room_of(position, o)))
+        near = (distance > -o["alpha"] if o["strict"] else distance >= -o["alpha"]).sum(-1)
+    if not o["per_head"]:
+        near = np.full(len(distance), int(np.floor(near.mean())))
+    floor = max(o["min_tokens"], int(Fraction(str(o["min_share"])) * position))
+    return [max(1, min(max(int(count), floor), room_of(position, o))) for count in near]
 
 
 def searched_rows(s, k, position, o):  # s [group, d], k [tokens, d]: which rows < position
@@ -143,16 +210,16 @@ def searched_rows(s, k, position, o):  # s [group, d], k [tokens, d]: which rows
     return np.isin(np.arange(position) // PAGE, order[:count])
 
 
-def choose(distance, forced, count):  # of one KV head: ascending keys
+def choose(distance, forced, count, o):  # of one KV head: ascending keys
     free = np.flatnonzero(~forced & np.isfinite(distance))
     order = free[np.argsort(-distance[free], kind="stable")]
-    if count < len(order) and distance[order[count - 1]] - distance[order[count]] < MARGIN:
+    if count < len(order) and distance[order[count - 1]] - distance[order[count]] < margin(o):
         raise Unclear("cut")
     return np.sort(np.concatenate([np.flatnonzero(forced), order[:count]]))
 
 
-def choose_units(distance, forced, count, room, unit):  # as choose
-    free = ~forced & np.isfinite(distance)
+def choose_units(distance, forced, count, room, o):  # as choose
+    unit, free = o["unit"], ~forced & np.isfinite(distance)
     members = [keys[free[keys]] for keys in np.split(np.arange(len(free)), range(unit, len(free), unit))]
     members = [keys for keys in members if len(keys)]
     best = np.array([distance[keys].max() for keys in members])
@@ -161,13 +228,14 @@ def choose_units(distance, forced, count, room, unit):  # as choose
     taken = int(np.searchsorted(held, min(count, free.sum()))) + 1
     if held[taken - 1] > room:
         taken -= 1
-    if 0 < taken < len(order) and best[order[taken - 1]] - best[order[taken]] < MARGIN:
+    if 0 < taken < len(order) and best[order[taken - 1]] - best[order[taken]] < margin(o):
         raise Unclear("cut")
     return np.sort(np.concatenate([np.flatnonzero(forced), *(members[i] for i in order[:taken])]))
 
 
 def select(q, s, k, skew, o):
-    """The columns and partial keys per KV head, and per row after the prompt: scores, distances, count, chosen keys."""
+    """The columns and partial keys per KV head, and per row after the prompt: scores, distances, counts, chosen keys."""
+    o = UNSAID | o
     prompt, kv_heads, d = q.shape[0], k.shape[1], k.shape[2]
     group = q.shape[1] // kv_heads
     columns, keys, queries = [], [], []
@@ -184,14 +252,16 @@ def select(q, s, k, skew, o):
         searched = np.array([searched_rows(s[row, g * group:(g + 1) * group], k[:, g], position, o)
                              for g in range(kv_heads)])
         scores = np.where(searched[:, None], scores, -np.inf)
-        distance = (scores - scores.max(-1, keepdims=True)).max(1)  # [kv_heads, position]
+        below = scores - scores.max(-1, keepdims=True)
+        distance = below.mean(1) if o["group_of"] == "mean" else below.max(1)  # [kv_heads, position]
+        distance = distance - distance.max(-1, keepdims=True)
         key = np.arange(position)
         forced = (key < o["sinks"]) | (position - key <= o["recent"])
-        count = count_of(distance, position, o)
+        counts = counts_of(distance, position, o)
         room = max(o["unit"], room_of(position, o))
-        rows.append(dict(position=position, scores=scores, distance=distance, count=count,
-                         chosen=[choose(distance[g], forced, count) if o["unit"] == 1 else
-                                 choose_units(distance[g], forced, count, room, o["unit"]) for g in range(kv_heads)]))
+        rows.append(dict(position=position, scores=scores, distance=distance, counts=counts,
+                         chosen=[choose(distance[g], forced, counts[g], o) if o["unit"] == 1 else
+                                 choose_units(distance[g], forced, counts[g], room, o) for g in range(kv_heads)]))
     return columns, keys, rows
 
 
@@ -208,7 +278,8 @@ def draw(case, seed):
     wanted = random.integers(0, 6, (n, g, group))
     q = topics[np.arange(g)[None, :, None], wanted] + 0.7 * random.standard_normal((n, g, group, d))
     q = (q * 8 / np.sqrt(d)).reshape(n, g * group, d)
-    k, q = np.rint(k * SCALE).astype(int), np.rint(q * SCALE).astype(int)
+    step = case.get("step", 1)
+    k, q = (np.rint(x * SCALE / step).astype(int) * step for x in (k, q))
     skew = np.stack([np.linalg.qr(random.standard_normal((d, d)))[0] if case["skew"] else np.eye(d) for _ in range(g)])
     return q[:p], q[p:], k, skew.astype(np.float32)
 
@@ -220,8 +291,7 @@ def golden(name):
     for seed in range(1000):
         q, s, k, skew = draw(case, [seed, *name.encode()])
         try:
-            columns, keys, rows = select(q / SCALE, s / SCALE, k / SCALE, skew.astype(float),
-                                         UNSAID | options)
+            columns, keys, rows = select(q / SCALE, s / SCALE, k / SCALE, skew.astype(float), options)
             break
         except Unclear:
             continue
@@ -229,6 +299,7 @@ def golden(name):
         raise SystemExit(f"{name}: no seed gives a clear outcome")
     shown = rows[:: max(1, len(rows) // 4)]
     figures = lambda array, digits=6: np.where(np.isfinite(array), np.round(array, digits), None).tolist()
+    count = lambda row: row["counts"] if case.get("per_head") else row["counts"][0]
     sizes = {"sizes": [[len(c) for c in r["chosen"]] for r in rows]} if "unit" in case else {}
     return {
         "about": "made by tests/reference/infinigen_selections.py, which says what each step computes",
@@ -239,9 +310,9 @@ def golden(name):
         "columns": [c.tolist() for c in columns],
         "last_key": [figures(partial[-1]) for partial in keys],
         "first_scores": figures(rows[0]["scores"], 5),
-        "rows": [{"position": r["position"], "count": r["count"], "distance": figures(r["distance"], 5),
+        "rows": [{"position": r["position"], "count": count(r), "distance": figures(r["distance"], 5),
                   "chosen": [c.tolist() for c in r["chosen"]]} for r in shown],
-        "counts": [r["count"] for r in rows], **sizes,
+        "counts": [count(r) for r in rows], **sizes,
     }
 
 

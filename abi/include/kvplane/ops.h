@@ -292,8 +292,8 @@ enum {
     KVP_SELECT_PER_HEAD = 1u << 1 /* each KV head its own count, not the heads' mean */
 };
 
-/* count = mean over KV heads of #{score >= -alpha}, or > with STRICT, rounded down (fixed_share >= 0: that share of n_tokens instead), at
- * least min_count, at most floor(max_share * n_tokens), at least 1. Then the `count` best rows of each KV head outside
+/* count = mean over KV heads of #{score >= max - alpha}, or > with STRICT, rounded down, max being the KV head's largest score
+ * (fixed_share >= 0: that share of n_tokens instead), at least min_count, at most floor(max_share * n_tokens), at least 1. Then the `count` best rows of each KV head outside
  * [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index i32[G][index_stride]; how many there are to
  * counts i32[G]. Ties: lower row. alpha may be infinite. `pages` as in partial_scores, whose scores these are: then only
  * rows of those pages count and are chosen.

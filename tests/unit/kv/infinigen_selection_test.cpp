@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -20,18 +21,23 @@ FakeHost::Options options_of(const json& golden) {
     const json& given = golden["options"];
     const auto number = [&](const char* key) { return given[key].dump(); };
     const std::string columns = given["columns"] == "query" ? "q" : given["columns"].get<std::string>();
-    const int bits = given["key_bits"];
+    const std::map<int, std::string> key_types = {{0, "f32"}, {4, "i4"}, {8, "i8"}, {16, "f16"}};
     FakeHost::Options options = {
-        {"source", "own_query"}, {"columns", columns},  {"key_type", bits == 8 ? "i8" : bits == 4 ? "i4" : "f32"},
+        {"source", "own_query"}, {"columns", columns},  {"key_type", key_types.at(given["key_bits"])},
         {"min_share", "0"},      {"dense_layers", "0"}, {"centroids", "off"}};
     for (const char* key : {"ratio", "alpha", "min_tokens", "cap", "sinks", "recent"}) options[key] = number(key);
+    for (const char* key : {"max_tokens", "min_share", "fixed_tokens", "share"}) {
+        if (given.contains(key)) options[key] = number(key);
+    }
     if (given["page_share"] < 1) {
         options["centroids"] = "on";
         options["page_share"] = number("page_share");
         options["min_pages"] = number("min_pages");
     }
     if (given.contains("unit")) options["unit"] = "group";
-    if (given.contains("max_tokens")) options["max_tokens"] = number("max_tokens");
+    if (given.contains("group_of")) options["group"] = given["group_of"];
+    if (given.contains("per_head")) options["counts"] = "per_head";
+    if (given.contains("strict")) options["strict"] = given["strict"] ? "on" : "off";
     if (given["rule"] == "fixed") options["fixed_share"] = number("fixed");
     return options;
 }
@@ -77,10 +83,11 @@ TEST_P(GoldenSelection, reads_the_rows_that_the_reference_reads) {
         core.decode(0, rows);
         const auto& segments = core.segments[0][0];
         if (segments.size() > 1) {
-            const int32_t wanted = golden["counts"][static_cast<size_t>(position - prompt)];
+            const json& counts = golden["counts"][static_cast<size_t>(position - prompt)];
             const int64_t forced =
                 golden["options"]["sinks"].get<int64_t>() + golden["options"]["recent"].get<int64_t>();
             for (uint32_t head = 0; head < model.n_kv_heads; head++) {
+                const int64_t wanted = counts.is_array() ? counts[head] : counts;
                 const auto read = static_cast<int64_t>(rows_read(segments, head, position).size());
                 const int64_t expected =
                     golden.contains("sizes")
@@ -100,17 +107,18 @@ TEST_P(GoldenSelection, reads_the_rows_that_the_reference_reads) {
     EXPECT_EQ(shown, golden["rows"].size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Infinigen, GoldenSelection,
-                         testing::Values("paper-mha-d16", "paper-skew-gqa2-d16", "query-gqa3-d16",
-                                         "union-skew-gqa2-d16", "preset-gqa3-d16", "preset-skew-gqa3-d64",
-                                         "int4-skew-gqa2-d16", "fixed-mha-d16", "few-keys-gqa2-d64",
-                                         "everything-gqa2-d16", "pages-gqa2-d16", "units-gqa2-d16", "units-cut-mha-d16",
-                                         "units-pages-gqa2-d16", "most-gqa2-d16", "most-units-gqa2-d16"),
-                         [](const auto& info) {
-                             std::string name = info.param;
-                             std::replace(name.begin(), name.end(), '-', '_');
-                             return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Infinigen, GoldenSelection,
+    testing::Values("paper-mha-d16", "paper-skew-gqa2-d16", "query-gqa3-d16", "union-skew-gqa2-d16", "preset-gqa3-d16",
+                    "preset-skew-gqa3-d64", "int4-skew-gqa2-d16", "fixed-mha-d16", "few-keys-gqa2-d64",
+                    "everything-gqa2-d16", "pages-gqa2-d16", "units-gqa2-d16", "units-cut-mha-d16",
+                    "units-pages-gqa2-d16", "most-gqa2-d16", "most-units-gqa2-d16", "per-head-gqa2-d16",
+                    "mean-gqa3-d16", "above-threshold-mha-d16", "at-threshold-mha-d16", "min-share-gqa2-d16",
+                    "tokens-gqa2-d16", "tokens-short-mha-d16", "share-gqa2-d16", "share-forced-mha-d16",
+                    "fixed-most-gqa2-d16", "no-most-mha-d16", "f16-skew-gqa2-d64", "lean-pages-gqa3-d16",
+                    "units-most-below-one-mha-d16", "units-per-head-mha-d16", "units-tokens-mha-d16",
+                    "units-share-gqa2-d16", "units-fixed-most-mha-d16"),
+    [](const auto& info) { return test_name(info.param); });
 
 namespace {
 
