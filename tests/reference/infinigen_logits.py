@@ -9,7 +9,8 @@ Rows of the prompt attend densely, each later row to what a decode step at its p
   residual      the residual stream before layer l-1, normed with layer l's weight
   residual_mid  the residual stream after the attention of layer l-1, normed with layer l's weight
   own           layer l's own query
-Random scores are flat, hence alpha 1. Layers below dense_layers attend densely. With centroids, each page of 64
+With look_ahead 2 it comes from layer l-2 instead, all else the same. Random scores are flat, hence alpha 1. Layers below
+dense_layers and the first look_ahead layers attend densely. With centroids, each page of 64
 tokens gives one virtual row: the mean of its K and of its V, with log(its rows not chosen) added to its score. No
 skew (A = identity).
 
@@ -39,6 +40,9 @@ CASES = {
     "gqa-d64-own-query": ("tiny-gqa-d64-f16", dict(PRESET, source="own", dense_layers=0)),
     "gqa-d64-residual-no-centroids": ("tiny-gqa-d64-f16", dict(PRESET, source="residual", centroids=False)),
     "gqa-d16-preset": ("tiny-gqa-f32", PRESET),
+    "gqa-d64-two-ahead": ("tiny-gqa-d64-f16", dict(PRESET, look_ahead=2)),
+    "gqa-d16-two-ahead-residual": ("tiny-gqa-f32", dict(PRESET, source="residual", centroids=False, look_ahead=2)),
+    "gqa-d64-two-ahead-paper": ("tiny-gqa-d64-f16", dict(COMMON, look_ahead=2)),
     "mha-d16-union": ("tiny-mha-f32", dict(COMMON, columns="union", ratio=0.2, sinks=4, recent=32)),
 }
 
@@ -47,9 +51,11 @@ class InfiniGen:
     def __init__(self, model, options):
         self.model, self.o = model, options
         self.chosen = {}  # layer -> rows of select()
+        self.before = []  # of each layer so far the inputs and residuals of the one before it
 
-    def speculated_queries(self, layer, h, previous):  # [TOKENS - PROMPT, heads, d]
+    def speculated_queries(self, layer, h):  # [TOKENS - PROMPT, heads, d]
         m, source = self.model, self.o["source"]
+        previous = self.before[layer + 1 - self.o.get("look_ahead", 1)]
         if source == "own":
             x = h
         elif source == "attn_input":
@@ -74,11 +80,12 @@ class InfiniGen:
 
     def __call__(self, layer, h, q, k, v, previous):
         m = self.model
-        if layer < self.o["dense_layers"]:
+        self.before.append(previous)
+        if layer < max(self.o["dense_layers"], self.o.get("look_ahead", 0)):
             return m.attend(q, k, v, 0)
         out = torch.empty(q.shape)
         out[:PROMPT] = m.attend(q[:PROMPT], k[:PROMPT], v[:PROMPT], 0)
-        s = self.speculated_queries(layer, h, previous)
+        s = self.speculated_queries(layer, h)
         skew = np.stack([np.eye(m.head_size)] * m.kv_heads)
         inputs = (t.double().numpy() for t in (q[:PROMPT], s, k))
         _, _, rows = selections.select(*inputs, skew, self.o)

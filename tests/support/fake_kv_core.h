@@ -56,6 +56,8 @@ struct FakeFetch {
     uint32_t sequence;
     uint32_t layer;
     uint64_t ticket;
+    uint32_t during;  // the layer whose hook asked for it; that of step_begin is 0
+    kvp_segment segment;
 };
 
 // What a step brings for its rows, the same in every layer. Sizes: [n, D], [n, H*d], [n, G*d].
@@ -445,9 +447,10 @@ private:
             *rows = self(call).rows_of(*self(call).members_.at(sequence), layer);
             return kvp_status{KVP_OK};
         };
-        core_.fetch = [](kvp_kv_call* call, uint32_t sequence, uint32_t layer, const kvp_segment*, uint64_t* ticket) {
+        core_.fetch = [](kvp_kv_call* call, uint32_t sequence, uint32_t layer, const kvp_segment* segment,
+                         uint64_t* ticket) {
             *ticket = 1000 + self(call).fetches.size();
-            self(call).fetches.push_back({sequence, layer, *ticket});
+            self(call).fetches.push_back({sequence, layer, *ticket, self(call).layer_, *segment});
             return kvp_status{KVP_OK};
         };
         core_.segment = [](kvp_kv_call* call, uint32_t sequence, const kvp_segment* segment) {

@@ -293,10 +293,10 @@ enum {
 };
 
 /* count = mean over KV heads of #{score >= max - alpha}, or > with STRICT, rounded down, max being the KV head's largest score
- * (fixed_share >= 0: that share of n_tokens instead), at least min_count, at most floor(max_share * n_tokens), at least 1. Then the `count` best rows of each KV head outside
- * [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index i32[G][index_stride]; how many there are to
- * counts i32[G]. Ties: lower row. alpha may be infinite. `pages` as in partial_scores, whose scores these are: then only
- * rows of those pages count and are chosen.
+ * (fixed_share >= 0: that share of n_tokens instead), at least min_count, at most floor(max_share * n_tokens), at least 1. Then
+ * the `count` best rows of each KV head outside [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index
+ * i32[G][index_stride]; how many there are to counts i32[G]. Ties: lower row. alpha may be infinite. `pages` as in
+ * partial_scores, whose scores these are: then only rows of those pages count and are chosen.
  * unit_tokens > 1: rows are chosen in whole units. A unit is unit_tokens rows from a multiple of unit_tokens on, as far as they
  * may be chosen; its score is its best row's. The best units are taken, ties: lower unit, until they hold `count` rows, and the
  * last of them is left out where they would pass max_count. index and counts are of rows all the same. */

@@ -27,6 +27,7 @@ std::vector<std::string> settings(const nlohmann::json& options) {
     for (const char* name : {"ratio", "alpha", "cap", "sinks", "recent", "dense_layers", "min_tokens"}) {
         made.push_back(key(name, options.at(name).dump()));
     }
+    if (options.contains("look_ahead")) made.push_back(key("look_ahead", options.at("look_ahead").dump()));
     return made;
 }
 
@@ -59,7 +60,8 @@ TEST_P(GoldenInfinigen, gives_them_too_when_rows_are_fetched_from_the_host_tier)
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenInfinigen,
                          testing::Values("gqa-d16-preset", "gqa-d64-own-query", "gqa-d64-paper", "gqa-d64-preset",
-                                         "gqa-d64-residual-no-centroids", "mha-d16-union"),
+                                         "gqa-d64-residual-no-centroids", "mha-d16-union", "gqa-d64-two-ahead",
+                                         "gqa-d16-two-ahead-residual", "gqa-d64-two-ahead-paper"),
                          [](const auto& info) {
                              std::string name = info.param;
                              for (char& c : name) c = c == '-' ? '_' : c;

@@ -82,8 +82,24 @@ TEST(InfinigenPlan, fetches_one_layer_ahead_and_hands_the_ticket_on) {
         ASSERT_EQ(core.fetches.size(), 2u) << source;
         for (uint32_t i = 0; i < 2; i++) {
             EXPECT_EQ(core.fetches[i].layer, i + 2);
+            EXPECT_EQ(core.fetches[i].during, i + 1);
             EXPECT_EQ(core.segments[i + 2][0].at(1).ticket, core.fetches[i].ticket) << source;
         }
+    }
+}
+
+TEST(InfinigenPlan, looks_two_layers_ahead_when_told_to) {
+    Infinigen core(FakeHost::Options{{"source", "residual_mid"}, {"look_ahead", "2"}, {"dense_layers", "0"}});
+    core.open();
+    core.prompt(0, 300);
+    core.token(0);
+    expect_dense(core.segments[0][0], 301);
+    expect_dense(core.segments[1][0], 301);
+    ASSERT_EQ(core.fetches.size(), 2u);
+    for (uint32_t i = 0; i < 2; i++) {
+        EXPECT_EQ(core.fetches[i].layer, i + 2);
+        EXPECT_EQ(core.fetches[i].during, i);
+        EXPECT_EQ(core.segments[i + 2][0].at(1).ticket, core.fetches[i].ticket);
     }
 }
 
