@@ -216,7 +216,7 @@ void partial_scores(benchmark::State& state) {
     a.n_heads = 9;
     a.n_kv_heads = 3;
     a.head_size = 64;
-    a.best_head = 1;
+    a.group_score = KVP_GROUP_MASS;
     a.scale = 0.125f;
     pages.give_to(a);
     const Tensor operand = Tensor::f32(q, {1, 576});

@@ -259,9 +259,13 @@ typedef struct kvp_partial_keys_arguments {
     uint32_t reserved0;
 } kvp_partial_keys_arguments;
 
+/* What a row is worth to the heads of a group: per head its score less the head's largest, of these the mean or the best; or
+ * less the logarithm of the sum of exponentials of all the head's scores, the best: the logarithm of the row's share of that head's attention,
+ * which can be compared among KV heads. */
+enum { KVP_GROUP_MEAN = 0, KVP_GROUP_BEST = 1, KVP_GROUP_MASS = 2 };
+
 /* scores f32[G][scores_stride] of cached rows [0, n_tokens) for the query in row `row` of q: per head
- * scale * (q projection) . partial key, less the head's maximum; then the best head of the group (best_head = 1), or the
- * group's mean (0). With `pages`, of the rows of those pages alone, one page after the other: entry e of KV head g is row
+ * scale * (q projection) . partial key, then what group_score says. With `pages`, of the rows of those pages alone, one page after the other: entry e of KV head g is row
  * pages[g][e / page_tokens] * page_tokens + e % page_tokens, as far as it is below n_tokens. */
 typedef struct kvp_partial_scores_arguments {
     kvp_head head;
@@ -279,7 +283,7 @@ typedef struct kvp_partial_scores_arguments {
     uint32_t n_heads;
     uint32_t n_kv_heads;
     uint32_t head_size;
-    uint32_t best_head;
+    uint32_t group_score; /* KVP_GROUP_* */
     float scale;
     uint32_t page_tokens;    /* of a listed page, a multiple of 16 */
     kvp_address pages;       /* i32[G][pages_stride], ascending; 0: all rows */
@@ -288,8 +292,9 @@ typedef struct kvp_partial_scores_arguments {
 } kvp_partial_scores_arguments;
 
 enum {
-    KVP_SELECT_STRICT = 1u << 0,  /* count scores > max - alpha, not >= */
-    KVP_SELECT_PER_HEAD = 1u << 1 /* each KV head its own count, not the heads' mean */
+    KVP_SELECT_STRICT = 1u << 0,   /* count scores > max - alpha, not >= */
+    KVP_SELECT_PER_HEAD = 1u << 1, /* each KV head its own count, not the heads' mean */
+    KVP_SELECT_SHARED = 1u << 2    /* G * count rows for all KV heads together; not with PER_HEAD */
 };
 
 /* count = mean over KV heads of #{score >= max - alpha}, or > with STRICT, rounded down, max being the KV head's largest score
@@ -297,6 +302,8 @@ enum {
  * the `count` best rows of each KV head outside [0, skip_begin) and [n_tokens - skip_end, n_tokens), ascending, to index
  * i32[G][index_stride]; how many there are to counts i32[G]. Ties: lower row. alpha may be infinite. `pages` as in
  * partial_scores, whose scores these are: then only rows of those pages count and are chosen.
+ * SHARED: the G * count best rows of all KV heads together say how many are each head's, of which it gets at most max_count;
+ * ties: lower head.
  * unit_tokens > 1: rows are chosen in whole units. A unit is unit_tokens rows from a multiple of unit_tokens on, as far as they
  * may be chosen; its score is its best row's. The best units are taken, ties: lower unit, until they hold `count` rows, and the
  * last of them is left out where they would pass max_count. index and counts are of rows all the same. */

@@ -1,6 +1,7 @@
 // kvp.partial_scores/1: how much each cached row matters to a query, from partial keys.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -34,6 +35,7 @@ public:
         if (q.columns != static_cast<int64_t>(a.n_heads) * d_) invalid("q is not as wide as its heads");
         if (a.row < 0 || a.row >= q.rows) invalid("partial_scores names a row outside q");
         if (a.scores == 0) invalid("partial_scores lacks an array");
+        if (a.group_score > KVP_GROUP_MASS) invalid("partial_scores knows no such score of a group");
         if (keys_.has_codes() && a.scales == 0) invalid("quantised partial keys need scales");
         if (a.n_tokens < 0 || a.n_tokens > keys_.capacity) invalid("partial_scores counts more rows than there are");
         if (static_cast<uint64_t>(pages_.most_entries()) > a.scores_stride) {
@@ -130,10 +132,15 @@ private:
         for (int64_t chunk = 1; chunk < n_chunks_; ++chunk) {
             for (int64_t i = 0; i < group_; ++i) maxima[i] = std::max(maxima[i], maxima[chunk * group_ + i]);
         }
-        queue_.device.kernels.combine_scores(
-            raw_ + head * group_ * raw_stride_, raw_stride_, maxima, group_, a_.best_head != 0,
-            reinterpret_cast<float*>(a_.scores) + static_cast<uint64_t>(head) * a_.scores_stride,
-            pages_.n_entries(head));
+        const Kernels& kernels = queue_.device.kernels;
+        const float* raw = raw_ + head * group_ * raw_stride_;
+        for (int64_t i = 0; i < group_ && a_.group_score == KVP_GROUP_MASS; ++i) {
+            const float sum = kernels.sum_of_exponentials(raw + i * raw_stride_, pages_.n_entries(head), maxima[i]);
+            maxima[i] += std::log(sum);
+        }
+        kernels.combine_scores(raw, raw_stride_, maxima, group_, a_.group_score != KVP_GROUP_MEAN,
+                               reinterpret_cast<float*>(a_.scores) + static_cast<uint64_t>(head) * a_.scores_stride,
+                               pages_.n_entries(head));
     }
 
     kvp_queue& queue_;

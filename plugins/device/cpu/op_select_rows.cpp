@@ -67,8 +67,9 @@ public:
     SelectRows(kvp_queue& queue, const kvp_select_rows_arguments& a, const PageLists& pages, int64_t unit)
         : queue_(queue), kernels_(queue.device.kernels), a_(a), pages_(pages), unit_(unit), n_heads_(a.n_kv_heads) {}
 
-    void run() const {
+    void run() {
         count();
+        if ((a_.flags & KVP_SELECT_SHARED) != 0) share_out();
         if (unit_ > 1) {
             choose_units();
         } else {
@@ -108,14 +109,52 @@ private:
         std::fill_n(counts(), n_heads_, static_cast<int32_t>(total / n_heads_));
     }
 
+    // Entries that may be chosen.
+    struct Entries {
+        int64_t begin;
+        int64_t end;
+        int64_t n() const { return end - begin; }
+    };
+    Entries entries(int64_t head) const {
+        const int64_t begin = pages_.entry_from(head, a_.skip_begin);
+        const int64_t last = std::max<int64_t>(0, a_.n_tokens - a_.skip_end);
+        return {begin, std::max(begin, pages_.entry_from(head, last))};
+    }
+
+    // A head's count becomes how many of the best rows of all heads together are its own.
+    void share_out() {
+        int64_t n = 0, total = 0;
+        for (int64_t head = 0; head < n_heads_; ++head) {
+            n += entries(head).n();
+            total += bounded(a_, counts()[head]);
+        }
+        total = std::min(total, n);
+        std::fill_n(counts(), n_heads_, 0);
+        if (total == 0) return;
+        float* all = queue_.workspace.floats.get(n);
+        int32_t* scratch = queue_.workspace.ints.get(select_scratch(n) + total);
+        int32_t* places = scratch + select_scratch(n);
+        float* next = all;
+        for (int64_t head = 0; head < n_heads_; ++head) {
+            next = std::copy_n(scores(head) + entries(head).begin, entries(head).n(), next);
+        }
+        kernels_.select_largest(all, n, total, scratch, places);
+        const int32_t* place = places;
+        for (int64_t head = 0, end = 0; head < n_heads_; ++head) {
+            end += entries(head).n();
+            const int32_t* after = std::lower_bound<const int32_t*>(place, places + total, static_cast<int32_t>(end));
+            counts()[head] = static_cast<int32_t>(std::min<int64_t>(after - place, a_.max_count));
+            place = after;
+        }
+    }
+
     // Calls body(head, begin, end, count) where `count` of the entries [begin, end) are to be chosen; it says how many were.
     template <typename Body>
     void for_each_choice(const Body& body) const {
+        const bool shared = (a_.flags & KVP_SELECT_SHARED) != 0;
         for_each_head(kParallelScores, [&](int64_t head) {
-            const int64_t begin = pages_.entry_from(head, a_.skip_begin);
-            const int64_t last = std::max<int64_t>(0, a_.n_tokens - a_.skip_end);
-            const int64_t end = std::max(begin, pages_.entry_from(head, last));
-            const int64_t count = std::min(bounded(a_, counts()[head]), end - begin);
+            const auto [begin, end] = entries(head);
+            const int64_t count = shared ? counts()[head] : std::min(bounded(a_, counts()[head]), end - begin);
             counts()[head] = count == 0 ? 0 : static_cast<int32_t>(body(head, begin, end, count));
         });
     }
@@ -170,6 +209,9 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     const PageLists pages(a.pages, a.page_counts, a.pages_stride, a.page_tokens, a.n_kv_heads, a.n_tokens);
     if (static_cast<uint64_t>(pages.most_entries()) > a.scores_stride) {
         invalid("select_rows counts more rows than it has scores");
+    }
+    if ((a.flags & KVP_SELECT_PER_HEAD) != 0 && (a.flags & KVP_SELECT_SHARED) != 0) {
+        invalid("select_rows counts for each head or for all together, not both");
     }
     const int64_t unit = KVP_COVERS(kvp_select_rows_arguments, &a, unit_tokens) ? a.unit_tokens : 1;
     if (unit > 1 && pages.listed() && a.page_tokens % unit != 0) {

@@ -33,8 +33,9 @@ constexpr Named<Skew> skews[] = {{"auto", Skew::automatic}, {"on", Skew::on}, {"
 constexpr Named<uint32_t> key_types[] = {
     {"i8", KVP_TYPE_I8}, {"f32", KVP_TYPE_F32}, {"f16", KVP_TYPE_F16}, {"i4", KVP_TYPE_I4}};
 constexpr Named<bool> units[] = {{"row", false}, {"group", true}};
-constexpr Named<bool> groups[] = {{"best", true}, {"mean", false}};
-constexpr Named<bool> count_modes[] = {{"mean", false}, {"per_head", true}};
+constexpr Named<uint32_t> groups[] = {{"best", KVP_GROUP_BEST}, {"mean", KVP_GROUP_MEAN}, {"mass", KVP_GROUP_MASS}};
+constexpr Named<uint32_t> count_modes[] = {
+    {"mean", 0}, {"per_head", KVP_SELECT_PER_HEAD}, {"shared", KVP_SELECT_SHARED}};
 constexpr Named<bool> switches[] = {{"on", true}, {"off", false}};
 constexpr Named<PoolPolicy> policies[] = {
     {"counter", PoolPolicy::counter}, {"lru", PoolPolicy::lru}, {"fifo", PoolPolicy::fifo}};
@@ -69,8 +70,10 @@ constexpr auto table = kvp::options(
     kvp::option_i64("sinks", "-1", -1, most_tokens, "first rows, always attended; -1: the preset's"),
     kvp::option_i64("recent", "-1", -1, most_tokens, "newest past rows, always attended; -1: the preset's"),
     kvp::option_i64("dense_layers", "-1", -1, 65536, "first layers, which attend to everything; -1: the preset's"),
-    kvp::option_choice("group", of_preset, "preset|best|mean", "score of a row over the query heads that share it"),
-    kvp::option_choice("counts", of_preset, "preset|mean|per_head", "one count for all KV heads, or each its own"),
+    kvp::option_choice("group", of_preset, "preset|best|mean|mass",
+                       "score of a row over the query heads that share it"),
+    kvp::option_choice("counts", of_preset, "preset|mean|per_head|shared",
+                       "one count for all KV heads, each its own, or so many for all together"),
     kvp::option_choice("strict", of_preset, "preset|on|off",
                        "count scores above the threshold (on) or at it too (off)"),
     kvp::option_choice("centroids", of_preset, "preset|on|off", "page means stand in for the rows that are not read"),
@@ -241,8 +244,8 @@ Settings read_settings(const kvp::Host& host, uint32_t group_tokens) {
     choose(host, "sinks", settings.sinks);
     choose(host, "recent", settings.recent);
     choose(host, "dense_layers", settings.dense_layers);
-    choose(host, "group", groups, settings.best_head);
-    choose(host, "counts", count_modes, settings.per_head_counts);
+    choose(host, "group", groups, settings.group_score);
+    choose(host, "counts", count_modes, settings.counts);
     choose(host, "strict", switches, settings.strict);
     choose(host, "centroids", switches, settings.centroids);
     choose(host, "page_share", settings.page_share);
@@ -282,8 +285,10 @@ std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
     if (settings.whole_groups) text += ", whole groups of " + std::to_string(settings.unit_tokens) + " rows";
     if (settings.look_ahead > 1) text += ", guessed " + std::to_string(settings.look_ahead) + " layers ahead";
     text += ", sinks " + std::to_string(settings.sinks) + ", recent " + std::to_string(settings.recent);
-    if (!settings.best_head) text += ", mean of the group";
-    if (settings.per_head_counts) text += ", counts per head";
+    if (settings.group_score == KVP_GROUP_MEAN) text += ", mean of the group";
+    if (settings.group_score == KVP_GROUP_MASS) text += ", by shares of attention";
+    if (settings.counts == KVP_SELECT_PER_HEAD) text += ", counts per head";
+    if (settings.counts == KVP_SELECT_SHARED) text += ", counts shared by heads";
     if (!settings.strict) text += ", threshold inclusive";
     if (settings.centroids) text += ", centroids";
     if (settings.chooses_pages()) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kvplane/kv.h"
+#include "kvplane/ops.h"
 #include "kvplane/sdk/host.hpp"
 #include "kvplane/sdk/option.hpp"
 
@@ -53,8 +54,8 @@ struct Settings {
     int64_t sinks = 4;
     int64_t recent = 32;
     int64_t dense_layers = 2;
-    bool best_head = true;
-    bool per_head_counts = false;
+    uint32_t group_score = KVP_GROUP_BEST;
+    uint32_t counts = 0;  // 0: the mean; KVP_SELECT_PER_HEAD, KVP_SELECT_SHARED
     bool strict = true;
     bool centroids = true;
     double page_share = 0.125;  // of the pages that rows are looked for in, but at least min_pages of them

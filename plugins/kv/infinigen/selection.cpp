@@ -72,7 +72,7 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     scores.n_heads = model.n_heads;
     scores.n_kv_heads = model.n_kv_heads;
     scores.head_size = model.head_size;
-    scores.best_head = settings.best_head;
+    scores.group_score = settings.group_score;
     scores.scale = 1.0f / std::sqrt(static_cast<float>(model.head_size));
     scores.page_tokens = model.page_tokens;
     scores.pages = pages.list;
@@ -100,7 +100,7 @@ void RowSelection::select(const Turn& turn, const kvp_tensor* query, int64_t row
     rows.skip_end = settings.recent;
     rows.n_kv_heads = model.n_kv_heads;
     if (settings.strict) rows.flags |= KVP_SELECT_STRICT;
-    if (settings.per_head_counts) rows.flags |= KVP_SELECT_PER_HEAD;
+    rows.flags |= settings.counts;
     rows.min_count = static_cast<uint32_t>(settings.floor_count(n_past));
     rows.max_count = selection.max_count;
     rows.alpha = static_cast<float>(settings.alpha);

@@ -137,7 +137,7 @@ protected:
             ps.n_heads = n_heads;
             ps.n_kv_heads = n_kv_heads;
             ps.head_size = d;
-            ps.best_head = 1;
+            ps.group_score = KVP_GROUP_BEST;
             ps.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
             device().run("kvp.partial_scores/1", {Tensor::f32(c.s, {c.tokens - c.prompt, n_heads * d})}, &ps);
 

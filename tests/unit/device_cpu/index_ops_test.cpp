@@ -71,7 +71,7 @@ TEST_P(CpuIndexOps, breaks_ties_of_columns_to_the_lower_and_marks_unused_ones) {
 TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
     for (const uint32_t type : {KVP_TYPE_F32, KVP_TYPE_F16, KVP_TYPE_I8, KVP_TYPE_I4}) {
         for (const uint32_t n : {1u, 18u, 32u, 77u}) {
-            for (const uint32_t best : {0u, 1u}) {
+            for (const uint32_t of_group : {KVP_GROUP_MEAN, KVP_GROUP_BEST, KVP_GROUP_MASS}) {
                 constexpr int64_t kTokens = 704;  // room for whole tiles
                 constexpr int64_t d = 32;
                 // rows of another type for each type of partial keys
@@ -118,7 +118,7 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                 ps.n_heads = 6;
                 ps.n_kv_heads = 2;
                 ps.head_size = d;
-                ps.best_head = best;
+                ps.group_score = of_group;
                 ps.scale = 0.25f;
                 device().run("kvp.partial_scores/1", {Tensor::f32(q, {3, 6 * d})}, &ps);
                 for (int64_t g = 0; g < 2; ++g) {
@@ -154,11 +154,13 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
                             slack = std::max(slack, 2 * 0.25 * 0.501 * step * total + 5e-5);
                         }
                         const double maximum = *std::max_element(raw[h].begin(), raw[h].end());
-                        for (double& x : raw[h]) x -= maximum;
+                        double mass = 0;
+                        for (const double x : raw[h]) mass += std::exp(x - maximum);
+                        for (double& x : raw[h]) x -= maximum + (of_group == KVP_GROUP_MASS ? std::log(mass) : 0);
                     }
                     for (size_t t = 0; t < kTokens - 1; ++t) {
-                        const double expected = best != 0 ? std::max({raw[0][t], raw[1][t], raw[2][t]})
-                                                          : (raw[0][t] + raw[1][t] + raw[2][t]) / 3;
+                        const double expected = of_group != KVP_GROUP_MEAN ? std::max({raw[0][t], raw[1][t], raw[2][t]})
+                                                                           : (raw[0][t] + raw[1][t] + raw[2][t]) / 3;
                         ASSERT_NEAR(scores[static_cast<size_t>(g) * 800 + t], expected, slack)
                             << type << " " << n << " " << t;
                     }
@@ -167,6 +169,12 @@ TEST_P(CpuIndexOps, scores_partial_keys_of_every_type_and_width) {
             }
         }
     }
+}
+
+// Each of those that go together.
+uint32_t select_flags(uint32_t random) {
+    const uint32_t counts[] = {0, KVP_SELECT_PER_HEAD, KVP_SELECT_SHARED};
+    return counts[random % 3] | (random / 3 % 2 == 0 ? 0 : uint32_t{KVP_SELECT_STRICT});
 }
 
 struct Selection {
@@ -192,11 +200,27 @@ Selection select(const std::vector<float>& scores, const kvp_select_rows_argumen
         for (const int64_t count : counts) total += count;
         std::fill(counts.begin(), counts.end(), total / a.n_kv_heads);
     }
-    for (uint32_t g = 0; g < a.n_kv_heads; ++g) {
-        const float* line = scores.data() + g * a.scores_stride;
-        int64_t count = std::max<int64_t>(counts[g], a.min_count);
+    for (int64_t& count : counts) {
+        count = std::max<int64_t>(count, a.min_count);
         count = std::min(count, static_cast<int64_t>(a.max_share * static_cast<float>(a.n_tokens)));
         count = std::min<int64_t>(std::max<int64_t>(count, 1), a.max_count);
+    }
+    if ((a.flags & KVP_SELECT_SHARED) != 0) {
+        std::vector<std::pair<float, size_t>> all;  // score and KV head, in the order of ties
+        for (size_t g = 0; g < a.n_kv_heads; ++g) {
+            for (int64_t row = a.skip_begin; row < a.n_tokens - a.skip_end; ++row) {
+                all.emplace_back(scores[g * a.scores_stride + static_cast<size_t>(row)], g);
+            }
+        }
+        std::stable_sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+        const auto total = static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+        std::fill(counts.begin(), counts.end(), 0);
+        for (size_t i = 0; i < std::min(total, all.size()); ++i) ++counts[all[i].second];
+        for (int64_t& count : counts) count = std::min<int64_t>(count, a.max_count);
+    }
+    for (uint32_t g = 0; g < a.n_kv_heads; ++g) {
+        const float* line = scores.data() + g * a.scores_stride;
+        const int64_t count = counts[g];
         std::vector<int32_t> rows;
         for (int64_t i = a.skip_begin; i < a.n_tokens - a.skip_end; ++i) rows.push_back(static_cast<int32_t>(i));
         std::stable_sort(rows.begin(), rows.end(), [&](int32_t x, int32_t y) { return line[x] > line[y]; });
@@ -230,7 +254,7 @@ TEST_P(CpuIndexOps, selects_the_best_rows_under_every_bound) {
         a.counts = address_of(counts);
         a.skip_begin = static_cast<int64_t>(random() % 5);
         a.skip_end = static_cast<int64_t>(random() % 20);
-        a.flags = random() % 4;
+        a.flags = select_flags(random());
         a.min_count = random() % (room / 12);
         a.max_count = 1 + random() % room;
         const float alphas[] = {0.5f, 2.0f, 0.0f, INFINITY};
@@ -460,7 +484,7 @@ TEST_P(CpuIndexOps, scores_and_selects_within_listed_pages_alone) {
         ps.n_heads = 6;
         ps.n_kv_heads = 2;
         ps.head_size = 32;
-        ps.best_head = 0;  // the mean: all scores move alike when the maxima do
+        ps.group_score = KVP_GROUP_MEAN;  // the mean: all scores move alike when the maxima do
         ps.scale = 0.25f;
         device().run("kvp.partial_scores/1", {Tensor::f32(q, {1, 6 * 32})}, &ps);
         ps.scores = address_of(scores);

@@ -76,6 +76,24 @@ private:
     Rows lists, page_counts, index, counts;
 };
 
+// The best rows of all KV heads together, ties to the lower head, say what each head gets.
+void share_out(const Choice& choice, std::vector<int64_t>& counts) {
+    const auto& a = choice.a;
+    std::vector<std::pair<float, size_t>> all;
+    for (size_t head = 0; head < a.n_kv_heads; ++head) {
+        const Rows rows = choice.rows_of(head);
+        for (size_t entry = 0; entry < rows.size(); ++entry) {
+            if (rows[entry] < a.skip_begin || rows[entry] >= a.n_tokens - a.skip_end) continue;
+            all.emplace_back(choice.scores[head][entry], head);
+        }
+    }
+    std::stable_sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+    const auto total = static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+    counts.assign(counts.size(), 0);
+    for (size_t i = 0; i < std::min(total, all.size()); ++i) ++counts[all[i].second];
+    for (int64_t& count : counts) count = std::min<int64_t>(count, a.max_count);
+}
+
 std::vector<int64_t> counts_of(const Choice& choice) {
     const auto& a = choice.a;
     std::vector<int64_t> counts;
@@ -98,6 +116,7 @@ std::vector<int64_t> counts_of(const Choice& choice) {
         count = std::min(count, static_cast<int64_t>(a.max_share * static_cast<float>(a.n_tokens)));
         count = std::min<int64_t>(std::max<int64_t>(count, 1), a.max_count);
     }
+    if ((a.flags & KVP_SELECT_SHARED) != 0) share_out(choice, counts);
     return counts;
 }
 
@@ -149,7 +168,8 @@ TEST_P(CpuSelectUnits, takes_the_best_units_under_every_bound) {
         Choice choice(1 + random(3), 1 + static_cast<int64_t>(random(300)), unit, 1 + random(150));
         choice.a.skip_begin = random(40);
         choice.a.skip_end = random(60);
-        choice.a.flags = random(4);
+        choice.a.flags = std::vector<uint32_t>{0, KVP_SELECT_PER_HEAD, KVP_SELECT_SHARED}[random(3)] |
+                         (random(2) == 0 ? 0 : uint32_t{KVP_SELECT_STRICT});
         choice.a.min_count = random(50);
         choice.a.alpha = std::vector<float>{0.5f, 2.0f, 0.0f, INFINITY}[random(4)];
         choice.a.max_share = random(2) == 0 ? 0.2f : 1.0f;

@@ -237,8 +237,10 @@ struct Kernels {
     // Cuts values[n_columns] into high and low.
     void (*split_query)(KeyFormat format, int64_t n_columns, int8_t* high, int8_t* low, KeyQuery* query);
     void (*scan_keys[kKeyFormats])(const KeyScan& scan);
-    // out[i] = best (or mean) over queries of raw[query][i] - maxima[query].
-    void (*combine_scores)(const float* raw, int64_t stride, const float* maxima, int64_t n_queries, bool best,
+    // Sum of exp(x[i] - maximum); the largest of x[n] is `maximum`. What is below e^-17 of it is left out.
+    float (*sum_of_exponentials)(const float* x, int64_t n, float maximum);
+    // out[i] = best (or mean) over queries of raw[query][i] - references[query].
+    void (*combine_scores)(const float* raw, int64_t stride, const float* references, int64_t n_queries, bool best,
                            float* out, int64_t n);
 
     // How many of x[n] lie less than alpha (not strict: or just alpha) below the largest.

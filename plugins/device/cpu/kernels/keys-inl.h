@@ -1,6 +1,7 @@
 // Partial keys: rows of f32 to tiles, and the scores of a group's queries against all rows of a KV head.
 #pragma once
 
+#include "kernels/exp2-inl.h"
 #include "kernels/panels-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -299,12 +300,32 @@ void scan_keys(const KeyScan& scan) {
     }
 }
 
-void combine_scores(const float* raw, int64_t stride, const float* maxima, int64_t n_queries, bool best, float* out,
+float sum_of_exponentials(const float* x, int64_t n, float maximum) {
+    // Too little to change an f32 sum that holds a 1: most vectors of a peaked head are passed over.
+    const F least = set(maximum - 17.0f);
+    F total = hn::Zero(kF);
+    const auto add = [&](F value) {
+        const auto counts = hn::Gt(value, least);
+        if (hn::AllFalse(kF, counts)) return;
+        const F power = exp2_f32(hn::Mul(hn::Sub(value, set(maximum)), set(kLog2E)));
+        total = hn::Add(total, hn::IfThenElseZero(counts, power));
+    };
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) add(load(x + i));
+    if (i < n) {
+        alignas(64) float rest[kLanes];
+        for (int64_t lane = 0; lane < kLanes; ++lane) rest[lane] = i + lane < n ? x[i + lane] : kNegativeInfinity;
+        add(load(rest));
+    }
+    return hn::GetLane(hn::SumOfLanes(kF, total));
+}
+
+void combine_scores(const float* raw, int64_t stride, const float* references, int64_t n_queries, bool best, float* out,
                     int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-        F total = hn::Sub(load(raw + i), set(maxima[0]));
+        F total = hn::Sub(load(raw + i), set(references[0]));
         for (int64_t q = 1; q < n_queries; ++q) {
-            const F distance = hn::Sub(load(raw + q * stride + i), set(maxima[q]));
+            const F distance = hn::Sub(load(raw + q * stride + i), set(references[q]));
             total = best ? hn::Max(total, distance) : hn::Add(total, distance);
         }
         if (!best) total = hn::Div(total, set(static_cast<float>(n_queries)));

@@ -55,6 +55,7 @@ constexpr Kernels kTable = {
     {pack_keys<KeyFormat::F32>, pack_keys<KeyFormat::F16>, pack_keys<KeyFormat::I8>, pack_keys<KeyFormat::I4>},
     split_query,
     {scan_keys<KeyFormat::F32>, scan_keys<KeyFormat::F16>, scan_keys<KeyFormat::I8>, scan_keys<KeyFormat::I4>},
+    sum_of_exponentials,
     combine_scores,
     count_near,
     select_largest,
