@@ -10,7 +10,7 @@ p = prompt:
   columns   score of column c over the prompt (rows t, heads h of the group):
               abs_sum  sum_t,h |q| / group + sum_t |k|          the ratio * d (floor, at least 1) largest
               query    sum_t,h |q|                              the same number
-              energy   mean_t,h(q^2) * mean_t (k - mean_t k)^2  the same number
+              energy   mean_t,h(q^2) * mean_t (k - mean_t k)^2  the same number; a prompt of one row: mean_h(q^2)
               union    that number by sum |q|, and that number by sum |k|, together
   keys      the chosen columns of k. key_bits 0: as they are; 16: rounded to F16. Otherwise the prompt's mean per column is
             subtracted (that moves all scores of a query alike) and the rest rounded, half to even:
@@ -115,6 +115,8 @@ CASES = {
                               key_bits=16, sinks=4, recent=8),
     "lean-pages-gqa3-d16": dict(kv_heads=1, group=3, d=16, tokens=590, prompt=560, skew=False, columns="energy", ratio=0.5,
                                 key_bits=4, alpha=3.0, min_tokens=20, sinks=4, recent=32, page_share=0.4, min_pages=2),
+    "one-row-prompt-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=61, prompt=1, skew=False, columns="energy", ratio=0.5,
+                                    min_tokens=5, cap=0.3, sinks=1, recent=4),
     "units-most-below-one-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=170, prompt=130, skew=False, sinks=4, recent=8,
                                           unit=16, max_tokens=7),
     "units-per-head-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=240, prompt=210, skew=False, ratio=1.0, alpha=5.0, cap=0.5,
@@ -149,7 +151,7 @@ def chosen_columns(q, k, o):  # q [prompt, group, d], k [prompt, d]
     if o["columns"] == "union":
         return np.union1d(largest(query, count), largest(key, count))
     score = {"abs_sum": query / q.shape[1] + key, "query": query,
-             "energy": (q ** 2).mean((0, 1)) * ((k - k.mean(0)) ** 2).mean(0)}[o["columns"]]
+             "energy": (q ** 2).mean((0, 1)) * (((k - k.mean(0)) ** 2).mean(0) if len(k) > 1 else 1)}[o["columns"]]
     return largest(score, count)
 
 

@@ -212,7 +212,7 @@ enum {
     KVP_COLUMNS_ABS_SUM = 1, /* top of sum|q| / group + sum|k| (paper) */
     KVP_COLUMNS_Q = 2,       /* top of sum|q| (artifact, speed) */
     KVP_COLUMNS_UNION = 3,   /* top of sum|q| and top of sum|k| (artifact, accuracy): up to twice as many columns */
-    KVP_COLUMNS_ENERGY = 4   /* top of mean q^2 times variance of k */
+    KVP_COLUMNS_ENERGY = 4   /* top of mean q^2 times variance of k; of one row mean q^2 */
 };
 
 /* Picks `n_chosen` columns a KV head and writes projection f32[G][d][n_columns]: column j of head g is skew's column

@@ -33,7 +33,9 @@ std::vector<int32_t> choose(const kvp_partial_index_arguments& a, const double* 
     } else if (a.mode == KVP_COLUMNS_ENERGY) {
         for (size_t i = 0; i < d; ++i) {
             const double mean = sum_k[i] / n_rows;
-            score[i] = square_q[i] / (n_rows * group) * (square_k[i] / n_rows - mean * mean);
+            // One row has no variance, only the rounding of its square.
+            const double variance = a.n_rows > 1 ? square_k[i] / n_rows - mean * mean : 1;
+            score[i] = square_q[i] / (n_rows * group) * variance;
         }
     }
     std::vector<int32_t> chosen = best_columns(score, a.n_chosen);
