@@ -24,12 +24,17 @@ p = prompt:
             then the best over the group's heads. The pages with the largest are searched.
   distance  per head: score minus the head's maximum (<= 0); then per KV head the best (largest) over its group's heads.
             group_of "mean": the mean of the heads' scores, minus its maximum
+            group_of "mass": per head score minus log sum exp of its scores (the log of its softmax), the best over the heads;
+            minus its maximum where a threshold is asked for
   count     rule threshold: per KV head the number of keys with distance > -alpha (strict; forced rows count too) or, where
             strict is false, >= -alpha; the mean over the KV heads, rounded down, or with per_head each its own.
             Rule fixed: floor(fixed * position).
             Then at least min_tokens and floor(min_share * position), then at most `room`, then at least 1.
             Rule tokens: fixed_tokens. Rule share: floor(share * position) less sinks and recent, at least 1. No bound
             of the others' holds for them.
+  shared    the counts of all KV heads added up, and as many of the keys that are not forced, the largest in distance (mass:
+            without its maximum taken off) over all KV heads, ties to the lower head: so many as are a head's own it
+            gets, at most max(unit, room)
   room      floor(cap * position), and no more than max_tokens (at least a unit) unless that is 0; rules tokens and share:
             the count
   forced    keys < sinks, and keys with position - key <= recent (the `recent` keys before the current token)
@@ -55,7 +60,7 @@ SCALE = 64
 MARGIN = 1e-4
 PAGE = 64
 # Options that a golden file names only where a case sets them.
-UNSAID = dict(unit=1, max_tokens=0, group_of="best", per_head=False, strict=True, min_share=0.0, fixed_tokens=0, share=0.0,
+UNSAID = dict(unit=1, max_tokens=0, group_of="best", per_head=False, shared=False, strict=True, min_share=0.0, fixed_tokens=0, share=0.0,
               step=1)
 DEFAULTS = dict(columns="abs_sum", ratio=0.3, key_bits=0, rule="threshold", alpha=4.0, fixed=0.1, min_tokens=1, cap=0.2,
                 sinks=0, recent=0, page_share=1.0, min_pages=1)
@@ -121,6 +126,17 @@ CASES = {
                                           unit=16, max_tokens=7),
     "units-per-head-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=240, prompt=210, skew=False, ratio=1.0, alpha=5.0, cap=0.5,
                                    sinks=4, recent=24, unit=16, per_head=True),
+    "mass-gqa3-d16": dict(kv_heads=2, group=3, d=16, tokens=140, prompt=110, skew=False, columns="energy", ratio=0.5,
+                          key_bits=8, alpha=5.0, cap=0.5, sinks=4, recent=8, group_of="mass"),
+    "shared-gqa2-d16": dict(kv_heads=3, group=2, d=16, tokens=150, prompt=110, skew=False, ratio=1.0, alpha=3.0, cap=0.4,
+                            sinks=4, recent=8, group_of="mass", shared=True),
+    "shared-pages-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=620, prompt=570, skew=False, columns="energy",
+                                  ratio=0.5, key_bits=8, min_tokens=30, sinks=4, recent=20, page_share=0.45, min_pages=3,
+                                  group_of="mass", shared=True),
+    "shared-cap-mha-d16": dict(kv_heads=3, group=1, d=16, tokens=128, prompt=100, skew=False, rule="fixed", fixed=0.2,
+                               cap=0.25, sinks=4, recent=8, shared=True),
+    "units-shared-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=240, prompt=210, skew=False, ratio=1.0, alpha=5.0,
+                                 cap=0.5, sinks=4, recent=24, unit=16, group_of="mass", shared=True),
     "units-tokens-mha-d16": dict(kv_heads=2, group=1, d=16, tokens=170, prompt=130, skew=False, rule="tokens", cap=0.05,
                                  fixed_tokens=40, max_tokens=5, sinks=4, recent=13, unit=16),
     "units-share-gqa2-d16": dict(kv_heads=2, group=2, d=16, tokens=170, prompt=120, skew=False, rule="share", share=0.5,
@@ -182,6 +198,16 @@ def room_of(position, o):
         return said_count(position, o)
     share = int(np.floor(np.float32(o["cap"]) * np.float32(position)))
     return min(share, max(o["max_tokens"], o["unit"])) if o["max_tokens"] else share
+
+
+def shared_out(counts, worth, forced, position, o):  # worth [kv_heads, position]
+    heads, keys = np.nonzero(~forced[None] & np.isfinite(worth))
+    order = np.argsort(-worth[heads, keys], kind="stable")
+    total = min(sum(counts), len(order))
+    if total < len(order) and worth[heads, keys][order[total - 1]] - worth[heads, keys][order[total]] < margin(o):
+        raise Unclear("shared")
+    own = np.bincount(heads[order[:total]], minlength=len(worth))
+    return [int(min(count, max(o["unit"], room_of(position, o)))) for count in own]
 
 
 def counts_of(distance, position, o):  # distance [kv_heads, position]; a count for each KV head
@@ -255,12 +281,18 @@ def select(q, s, k, skew, o):
                              for g in range(kv_heads)])
         scores = np.where(searched[:, None], scores, -np.inf)
         below = scores - scores.max(-1, keepdims=True)
-        distance = below.mean(1) if o["group_of"] == "mean" else below.max(1)  # [kv_heads, position]
-        distance = distance - distance.max(-1, keepdims=True)
+        worth = below.mean(1) if o["group_of"] == "mean" else below.max(1)  # [kv_heads, position]
+        if o["group_of"] == "mass":
+            worth = (below - np.log(np.exp(below).sum(-1, keepdims=True))).max(1)
+        distance = worth - worth.max(-1, keepdims=True)
         key = np.arange(position)
         forced = (key < o["sinks"]) | (position - key <= o["recent"])
         counts = counts_of(distance, position, o)
+        if o["shared"]:
+            counts = shared_out(counts, worth, forced, position, o)
         room = max(o["unit"], room_of(position, o))
+        if o["group_of"] == "mass":
+            distance = worth  # shown as the device gives it; the order is the same
         rows.append(dict(position=position, scores=scores, distance=distance, counts=counts,
                          chosen=[choose(distance[g], forced, counts[g], o) if o["unit"] == 1 else
                                  choose_units(distance[g], forced, counts[g], room, o) for g in range(kv_heads)]))
@@ -301,7 +333,7 @@ def golden(name):
         raise SystemExit(f"{name}: no seed gives a clear outcome")
     shown = rows[:: max(1, len(rows) // 4)]
     figures = lambda array, digits=6: np.where(np.isfinite(array), np.round(array, digits), None).tolist()
-    count = lambda row: row["counts"] if case.get("per_head") else row["counts"][0]
+    count = lambda row: row["counts"] if case.get("per_head") or case.get("shared") else row["counts"][0]
     sizes = {"sizes": [[len(c) for c in r["chosen"]] for r in rows]} if "unit" in case else {}
     return {
         "about": "made by tests/reference/infinigen_selections.py, which says what each step computes",

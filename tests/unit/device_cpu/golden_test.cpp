@@ -136,7 +136,8 @@ protected:
             ps.n_heads = n_heads;
             ps.n_kv_heads = n_kv_heads;
             ps.head_size = d;
-            ps.group_score = KVP_GROUP_BEST;
+            const std::string of_group = options.value("group_of", "best");
+            ps.group_score = of_group == "mass" ? KVP_GROUP_MASS : of_group == "mean" ? KVP_GROUP_MEAN : KVP_GROUP_BEST;
             ps.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
             device().run("kvp.partial_scores/1", {Tensor::f32(c.s, {c.tokens - c.prompt, n_heads * d})}, &ps);
 
@@ -154,24 +155,26 @@ protected:
             sr.n_kv_heads = n_kv_heads;
             const bool per_head = options.contains("per_head");
             sr.flags = options.value("strict", true) ? uint32_t{KVP_SELECT_STRICT} : 0;
+            const bool shared = options.contains("shared");
             if (per_head) sr.flags |= KVP_SELECT_PER_HEAD;
+            if (shared) sr.flags |= KVP_SELECT_SHARED;
             sr.min_count = options["min_tokens"];
             sr.max_count = static_cast<uint32_t>(c.tokens);
             sr.alpha = options["alpha"];
             sr.max_share = options["cap"];
             sr.fixed_share = options["rule"] == "fixed" ? options["fixed"].get<float>() : -1.0f;
             const bool in_units = options.contains("unit");
-            if (in_units) {
-                sr.unit_tokens = options["unit"];
+            if (in_units) sr.unit_tokens = options["unit"];
+            if (in_units || shared) {
                 const auto room = static_cast<uint32_t>(sr.max_share * static_cast<float>(position));
-                sr.max_count = std::max(room, sr.unit_tokens);
+                sr.max_count = std::max({room, sr.unit_tokens, 1u});
             }
             device().run("kvp.select_rows/1", {}, &sr);
             const int64_t free = std::max<int64_t>(0, position - sr.skip_begin - sr.skip_end);
             const auto row = static_cast<size_t>(position - c.prompt);
             for (uint32_t g = 0; g < n_kv_heads; ++g) {
                 const auto& count = c.json["counts"][row];
-                const int64_t wanted = per_head ? count[g] : count;
+                const int64_t wanted = count.is_array() ? count[g] : count;
                 const int64_t expected =
                     in_units ? c.json["sizes"][row][g].get<int64_t>() - (position - free) : std::min(free, wanted);
                 ASSERT_EQ(row_counts[g], expected) << name << " at " << position;
@@ -205,10 +208,12 @@ protected:
 
 TEST_P(CpuGolden, selects_the_rows_that_numpy_selects) {
     for (const char* name :
-         {"everything-gqa2-d16", "few-keys-gqa2-d64", "fixed-mha-d16", "int4-skew-gqa2-d16", "paper-mha-d16",
-          "paper-skew-gqa2-d16", "preset-gqa3-d16", "preset-skew-gqa3-d64", "query-gqa3-d16", "union-skew-gqa2-d16",
-          "units-cut-mha-d16", "units-gqa2-d16", "f16-skew-gqa2-d64", "above-threshold-mha-d16", "at-threshold-mha-d16",
-          "per-head-gqa2-d16", "one-row-prompt-gqa2-d16"}) {
+         {"everything-gqa2-d16",     "few-keys-gqa2-d64",       "fixed-mha-d16",        "int4-skew-gqa2-d16",
+          "paper-mha-d16",           "paper-skew-gqa2-d16",     "preset-gqa3-d16",      "preset-skew-gqa3-d64",
+          "query-gqa3-d16",          "union-skew-gqa2-d16",     "units-cut-mha-d16",    "units-gqa2-d16",
+          "f16-skew-gqa2-d64",       "above-threshold-mha-d16", "at-threshold-mha-d16", "per-head-gqa2-d16",
+          "one-row-prompt-gqa2-d16", "mass-gqa3-d16",           "shared-gqa2-d16",      "shared-cap-mha-d16",
+          "units-shared-mha-d16"}) {
         replay(name);
         if (HasFatalFailure()) return;
     }

@@ -37,6 +37,7 @@ FakeHost::Options options_of(const json& golden) {
     if (given.contains("unit")) options["unit"] = "group";
     if (given.contains("group_of")) options["group"] = given["group_of"];
     if (given.contains("per_head")) options["counts"] = "per_head";
+    if (given.contains("shared")) options["counts"] = "shared";
     if (given.contains("strict")) options["strict"] = given["strict"] ? "on" : "off";
     if (given["rule"] == "fixed") options["fixed_share"] = number("fixed");
     return options;
@@ -115,7 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "preset-skew-gqa3-d64", "int4-skew-gqa2-d16", "fixed-mha-d16", "few-keys-gqa2-d64",
                     "everything-gqa2-d16", "pages-gqa2-d16", "units-gqa2-d16", "units-cut-mha-d16",
                     "units-pages-gqa2-d16", "most-gqa2-d16", "most-units-gqa2-d16", "per-head-gqa2-d16",
-                    "mean-gqa3-d16", "above-threshold-mha-d16", "at-threshold-mha-d16", "min-share-gqa2-d16",
+                    "mean-gqa3-d16", "mass-gqa3-d16", "shared-gqa2-d16", "shared-pages-gqa2-d16", "shared-cap-mha-d16",
+                    "units-shared-mha-d16", "above-threshold-mha-d16", "at-threshold-mha-d16", "min-share-gqa2-d16",
                     "tokens-gqa2-d16", "tokens-short-mha-d16", "share-gqa2-d16", "share-forced-mha-d16",
                     "fixed-most-gqa2-d16", "no-most-mha-d16", "f16-skew-gqa2-d64", "lean-pages-gqa3-d16",
                     "one-row-prompt-gqa2-d16", "units-most-below-one-mha-d16", "units-per-head-mha-d16",
