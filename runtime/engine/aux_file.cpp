@@ -50,7 +50,7 @@ void write_aux_file(const std::filesystem::path& path, const std::string& strate
 }
 
 std::vector<std::byte> read_aux_file(const std::filesystem::path& path, const std::string& strategy,
-                                     uint64_t fingerprint) {
+                                     std::optional<uint64_t> fingerprint) {
     const auto refuse = [&](const std::string& reason) {
         return Error(ErrorKind::config,
                      "kv.aux: " + path.string() + ": " + reason + "; make it with `kvplane calibrate kv`");
@@ -67,7 +67,7 @@ std::vector<std::byte> read_aux_file(const std::filesystem::path& path, const st
     std::string id(n_id, '\0');
     if (!in.read(id.data(), n_id) || !get(in, n_bytes) || !get(in, checksum)) throw refuse("is cut off");
     if (id != strategy) throw refuse("was made for KV strategy " + id + ", not " + strategy);
-    if (of_model != fingerprint) throw refuse("was made for another model");
+    if (fingerprint && of_model != *fingerprint) throw refuse("was made for another model");
     const auto data_begin = in.tellg();
     in.seekg(0, std::ios::end);
     const auto there = static_cast<uint64_t>(in.tellg() - data_begin);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,8 +15,9 @@ namespace kvplane {
 void write_aux_file(const std::filesystem::path& path, const std::string& strategy, uint64_t fingerprint,
                     std::span<const std::byte> data);
 
-// Throws Error(config) that says what is wrong: not such a file, cut off, damaged, of another strategy or model.
+// Throws Error(config) that says what is wrong: not such a file, cut off, damaged, of another strategy or model. An empty
+// fingerprint is that of any model.
 std::vector<std::byte> read_aux_file(const std::filesystem::path& path, const std::string& strategy,
-                                     uint64_t fingerprint);
+                                     std::optional<uint64_t> fingerprint);
 
 }  // namespace kvplane

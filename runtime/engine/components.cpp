@@ -1,7 +1,6 @@
 #include "engine/components.h"
 
 #include "base/error.h"
-#include "memory/codec.h"
 #include "observe/log.h"
 #include "plugin/options.h"
 
@@ -64,13 +63,6 @@ void start_components(const Components& components, const Pipeline& pipeline) {
     start(*components.kv, "kv", pipeline, {});
     start(*components.codec, "codec", pipeline, {});
     start(*components.transfer, "transfer", pipeline, {});
-}
-
-void check_together(const Components& components, const Pipeline& pipeline) {
-    constexpr uint32_t usual_head_size = 64;
-    const auto explain = [&](kvp_status status) { return components.codec->explain(status); };
-    const Codec codec(&components.codec->kind<kvp_codec>(), components.codec->id(), explain, usual_head_size);
-    codec.expect_pages_of(static_cast<uint32_t>(pipeline.integer("memory.page_tokens")));
 }
 
 }  // namespace kvplane

@@ -34,7 +34,4 @@ Components open_components(Pipeline& pipeline, std::vector<ComponentReport>* rep
 // Gives each its options and starts it. `threads` go to the device.
 void start_components(const Components& components, const Pipeline& pipeline);
 
-// Throws Error(config) for what cannot work together, as far as it can be told without a model. After start_components.
-void check_together(const Components& components, const Pipeline& pipeline);
-
 }  // namespace kvplane

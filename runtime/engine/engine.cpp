@@ -120,7 +120,9 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     strategy_ = std::make_unique<Strategy>(&plugins.kv->kind<kvp_kv>(), explain_by(plugins.kv), *device_, model, graph_,
                                            *weights_, setting);
     if (const auto aux = pipeline.path("kv.aux"); !aux.empty()) {
-        strategy_->aux_load(read_aux_file(aux, strategy_id_, setting.fingerprint));
+        const auto of_model = limits.nominal ? std::nullopt : std::optional(setting.fingerprint);
+        const std::vector<std::byte> data = read_aux_file(aux, strategy_id_, of_model);
+        if (!limits.nominal) strategy_->aux_load(data);
     }
 
     constexpr uint64_t between =

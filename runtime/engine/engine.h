@@ -56,6 +56,7 @@ struct EngineLimits {
     int64_t max_sequences = 0;
     int64_t context = 0;           // raised to this if the model's own is less, since the caller means to go there
     OpProfile* profile = nullptr;  // gets every op that runs; outlives the engine
+    bool nominal = false;          // the model stands for any: kv.aux, which is made for one, is read but not used
 };
 
 class Engine {

@@ -1,4 +1,5 @@
 // kvplane config check, kvplane config explain: what a pipeline says, and where each value comes from.
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <optional>
@@ -9,7 +10,8 @@
 #include "engine/components.h"
 #include "engine/engine.h"
 #include "engine/strategy_report.h"
-#include "session.h"
+#include "model/nominal_model.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvplane::tool {
 
@@ -17,19 +19,57 @@ namespace {
 
 struct ConfigOptions {
     PipelineOptions pipeline;
-    std::string model;  // explain: the strategy is asked about it
+    std::string model;
     bool json = false;
 };
 
+Pipeline load(const ConfigOptions& options) {
+    std::vector<std::string> implied;
+    if (!options.model.empty()) implied.push_back("model.path=" + options.model);
+    return load_pipeline(options.pipeline, implied);
+}
+
+EngineLimits limits_of_a_run() {
+    EngineLimits limits;
+    limits.max_sequences = 1;
+    return limits;
+}
+
+// A prompt of one token and one that is decoded: what would be refused in a run is refused here, by the same code.
+void let_it_work(Engine& engine) {
+    engine.evaluate(std::vector<int32_t>(static_cast<size_t>(std::min<int64_t>(2, engine.context())), 0), 1, 0, {});
+}
+
+void check_with_model(const Pipeline& pipeline, const Components& plugins, const std::string& path) {
+    const std::unique_ptr<Model> model = Model::open(path);
+    Tokenizer::from_gguf(model->file());
+    Engine engine(pipeline, *model, plugins, limits_of_a_run());
+    let_it_work(engine);
+}
+
+void check_without_model(const Pipeline& pipeline, const Components& plugins) {
+    constexpr int64_t usual_context = 8192;
+    const NominalModel nominal(static_cast<uint32_t>(std::max(usual_context, pipeline.integer("model.context"))));
+    EngineLimits limits = limits_of_a_run();
+    limits.nominal = true;
+    try {
+        Engine engine(pipeline, nominal.model(), plugins, limits);
+        // A calibration means nothing for another model than its own.
+        if (pipeline.path("kv.aux").empty()) let_it_work(engine);
+    } catch (const Error& error) {
+        throw Error(error.kind(), std::string(error.what()) + " (found with " + std::string(NominalModel::description) +
+                                      "; --model FILE checks with yours)");
+    }
+}
+
 int check(const ConfigOptions& options) {
-    Pipeline pipeline = load_pipeline(options.pipeline);
+    Pipeline pipeline = load(options);
     const Components plugins = open_components(pipeline);
     start_components(plugins, pipeline);
-    check_together(plugins, pipeline);
-    if (const auto path = pipeline.path("model.path"); !path.empty()) {
-        // With a model everything can be told: head sizes, pools, budgets.
-        const std::unique_ptr<Model> model = Model::open(path.string());
-        const Engine engine(pipeline, *model, plugins);
+    if (const auto path = pipeline.path("model.path"); path.empty()) {
+        check_without_model(pipeline, plugins);
+    } else {
+        check_with_model(pipeline, plugins, path.string());
     }
     if (options.json) {
         print_json({{"ok", true}, {"warnings", pipeline.warnings()}});
@@ -132,7 +172,7 @@ nlohmann::ordered_json strategy_json(const StrategyReport& report) {
 }
 
 int explain(const ConfigOptions& options) {
-    Pipeline pipeline = load_pipeline(options.pipeline);
+    Pipeline pipeline = load(options);
     std::vector<ComponentReport> reports;
     std::optional<StrategyReport> strategy;
     uint32_t n_layers = 0;
@@ -148,15 +188,17 @@ int explain(const ConfigOptions& options) {
         }
     };
     try {
-        open_components(pipeline, &reports);
+        const Components plugins = open_components(pipeline, &reports);
+        if (const auto path = pipeline.path("model.path"); !path.empty()) {
+            const std::unique_ptr<Model> model = Model::open(path.string());
+            start_components(plugins, pipeline);
+            const Engine engine(pipeline, *model, plugins, limits_of_a_run());
+            strategy = report_strategy(engine);
+            n_layers = engine.shape().layers;
+        }
     } catch (const Error&) {
         print();  // what was found out so far says why
         throw;
-    }
-    if (!options.model.empty()) {
-        const Session session = open_session({options.pipeline, options.model, -1}, 1);
-        strategy = report_strategy(*session.engine);
-        n_layers = session.engine->shape().layers;
     }
     print();
     return 0;
@@ -167,19 +209,19 @@ int explain(const ConfigOptions& options) {
 void add_config(CLI::App& app, Action& action) {
     CLI::App* config = app.add_subcommand("config", "Look at a pipeline without running it");
     config->require_subcommand(1);
-    const auto add = [&](const char* name, const char* help, int (*body)(const ConfigOptions&)) {
+    const auto add = [&](const char* name, const char* help, const char* model_help,
+                         int (*body)(const ConfigOptions&)) {
         auto options = std::make_shared<ConfigOptions>();
         CLI::App* command = config->add_subcommand(name, help);
         add_pipeline_options(*command, options->pipeline);
-        if (body == explain) {
-            command->add_option("-m,--model", options->model,
-                                "model file (GGUF): what evidence the strategy takes in its layers, and bytes a token");
-        }
+        command->add_option("-m,--model", options->model, model_help);
         command->add_flag("--json", options->json, "one JSON object on standard output");
         command->callback([options, body, &action] { action = [options, body] { return body(*options); }; });
     };
-    add("check", "Say whether it is right", check);
-    add("explain", "Every value and its origin, every plugin and why it was taken or not", explain);
+    add("check", "Say whether it can work", "model file (GGUF); stands for model.path", check);
+    add("explain", "Every value and its origin, every plugin and why it was taken or not",
+        "model file (GGUF); stands for model.path: what evidence the strategy takes in its layers, and bytes a token",
+        explain);
 }
 
 }  // namespace kvplane::tool

@@ -108,22 +108,77 @@ TEST_F(Config, wrong_types_and_values_are_named_with_what_is_allowed) {
     expect_rejected({}, {"env KVPLANE_SAMPLE_SEED", "sample.seed cannot be \"x\""}, {"KVPLANE_SAMPLE_SEED=x"});
 }
 
-TEST_F(Config, what_cannot_work_together_is_refused_with_the_reason) {
-    expect_refusal({"config", "check", "--set", "kv.codec=kivi", "--set", "memory.page_tokens=16"}, 3,
-                   {"kv.codec = \"kivi\" encodes 32 tokens together", "memory.page_tokens = 16"});
-    expect_refusal({"config", "check", "--set", "kv.codec=kivi", "--set", "codec.kivi.bits=3"}, 5, {"must be 2 or 4"});
-    // What only a model tells, where one is named.
-    const Arguments pool = {"config", "check",
-                            "--set",  "kv.codec=kivi",
-                            "--set",  "kv.plugin=infinigen",
-                            "--set",  "kv.infinigen.pool_tokens=512",
-                            "--set",  "kv.infinigen.pool_policy=lru"};
-    EXPECT_EQ(run(pool).exit_code, 0);
-    Arguments with_model = pool;
-    with_model.insert(with_model.end(), {"--set", "model.path=" + small_model});
-    expect_refusal(with_model, 3, {"encodes 32 tokens together", "a pool"});
+// `config check` refuses it as a run does, with a model and without one.
+TEST_F(Config, what_cannot_work_is_refused_with_the_reason_of_a_run) {
+    struct Case {
+        Arguments settings;
+        int exit_code;
+        Arguments parts;
+    };
+    const Case cases[] = {
+        {{"kv.codec=kivi", "memory.page_tokens=16"}, 3, {"encodes 32 tokens together", "memory.page_tokens = 16"}},
+        {{"kv.codec=kivi", "codec.kivi.bits=3"}, 5, {"must be 2 or 4"}},
+        {{"kv.codec=kivi", "kv.plugin=h2o"}, 3, {"encodes 32 tokens together", "h2o lets single rows go"}},
+        {{"kv.codec=kivi", "kv.plugin=snapkv"}, 3, {"encodes 32 tokens together", "snapkv lets single rows go"}},
+        {{"kv.codec=kivi", "kv.plugin=infinigen", "kv.infinigen.pool_tokens=512"},
+         3,
+         {"encodes 32 tokens together", "a pool"}},
+        {{"kv.plugin=quest", "kv.quest.page_tokens=48"}, 5, {"kv.quest.page_tokens = 48 does not divide"}},
+        {{"kv.plugin=snapkv", "kv.snapkv.kernel=4"}, 5, {"kv.snapkv.kernel must be odd"}},
+        {{"kv.plugin=infinigen", "kv.infinigen.pool_tokens=128"}, 3, {"a pool of 128 tokens is too small"}},
+        {{"kv.plugin=infinigen", "kv.infinigen.skew=on"}, 5, {"needs a calibration of this model"}},
+        {{"tiers.device.kv_bytes=100"}, 6, {"tiers.device.kv_bytes is 100 bytes, less than one page"}},
+        // The shortest text has a page a layer; two more must be there, or four where it spills.
+        {{"tiers.host.access=copy", "tiers.device.kv_bytes=32KiB"}, 6, {"a text of", "raise tiers.device.kv_bytes"}},
+    };
+    for (const Case& one : cases) {
+        for (Arguments command : {Arguments{"config", "check"}, Arguments{"config", "check", "-m", small_model},
+                                  Arguments{"run", "-m", small_model, "--prompt", "The cat", "-n", "2"}}) {
+            for (const std::string& setting : one.settings) command.insert(command.end(), {"--set", setting});
+            expect_refusal(command, one.exit_code, one.parts);
+        }
+    }
+    expect_refusal({"config", "check", "--set", "kv.plugin=snapkv", "--set", "kv.snapkv.kernel=4"}, 5,
+                   {"found with a nominal model", "--model FILE"});
     EXPECT_NE(output({"config", "check", "--set", "kv.codec=kivi", "--set", "codec.kivi.bits=2"}).find("codec kivi"),
               std::string::npos);
+}
+
+TEST_F(Config, check_tells_of_a_model_what_only_it_can_tell) {
+    expect_refusal({"config", "check", "-m", path("no-such-model")}, 4, {path("no-such-model")});
+    // 2 KV heads of 16 in f16: a page of 64 tokens takes 8 KiB, three layers and two more 40.
+    EXPECT_EQ(output({"config", "check", "-m", small_model, "--set", "tiers.host.access=copy", "--set",
+                      "tiers.device.kv_bytes=40KiB"}),
+              "ok: device cpu, kv dense, codec f16, transfer memcpy\n");
+}
+
+// It belongs to one model, so without a model it is read and no more.
+TEST_F(Config, check_looks_at_a_calibration) {
+    const std::string text =
+        write("sample.txt", "The quick brown fox jumps over the lazy dog. The cat sat on the mat.");
+    const std::string aux = path("small.aux");
+    const Arguments infinigen = {"--set", "kv.plugin=infinigen", "--set", "kv.infinigen.skew=on"};
+    Arguments calibrate = {"calibrate", "kv", "-m", small_model, "--text", text, "-o", aux};
+    calibrate.insert(calibrate.end(), infinigen.begin(), infinigen.end());
+    output(calibrate);
+    const auto check = [&](const std::string& file, Arguments more) {
+        Arguments command = {"config", "check", "--set", "kv.aux=" + file};
+        command.insert(command.end(), more.begin(), more.end());
+        return command;
+    };
+    Arguments with_model = infinigen;
+    with_model.insert(with_model.end(), {"-m", small_model});
+    output(check(aux, infinigen));
+    output(check(aux, with_model));
+    std::string bytes = read_file(aux);
+    bytes.back() ^= 1;
+    for (const Arguments& more : {infinigen, with_model}) {
+        expect_refusal(check(write("damaged.aux", bytes), more), 3, {"damaged.aux: is damaged"});
+        expect_refusal(check(path("absent.aux"), more), 3, {"absent.aux: cannot be opened"});
+    }
+    with_model.back() = golden_model("tiny-gqa-d64-f16");
+    expect_refusal(check(aux, with_model), 3, {"was made for another model"});
+    expect_refusal(check(aux, {}), 3, {"was made for KV strategy infinigen, not dense"});
 }
 
 TEST_F(Config, a_file_that_is_no_toml_or_not_there_is_named) {
