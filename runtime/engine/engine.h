@@ -123,6 +123,7 @@ public:
     std::string strategy_id() const { return strategy_id_; }
     const Strategy& strategy() const { return *strategy_; }
     const PageLayout& kv_layout() const { return store_->layout(); }
+    const Graph& graph() const { return graph_; }  // as the device runs it
     std::string strategy_summary() const { return strategy_->summary(); }
     const Codec& codec() const { return *codec_; }
     // The device does not know the codec: rows that are read are decoded first.

@@ -9,26 +9,33 @@ namespace kvplane {
 
 namespace {
 
+// Views of what the model computes anyway, and the stage of a layer whose last op makes them; null: attention.
 struct KnownEvidence {
     uint64_t bit;
     std::string_view what;
-    std::string_view op;
+    std::vector<Node> LayerGraph::*stage;
     std::string_view cost;
 };
 
-// Views of what the model computes anyway.
 constexpr KnownEvidence views[] = {
-    {KVP_EVIDENCE_NORMED_INPUT, "normed input", "kvp.rms_norm/1", "none, but the ops of a layer are not fused"},
-    {KVP_EVIDENCE_RESIDUAL, "residual before attention", "the layer before", "none"},
-    {KVP_EVIDENCE_RESIDUAL_MID, "residual after attention", "the layer's output projection", "none"},
-    {KVP_EVIDENCE_QUERY, "query", "kvp.attention_input/1 or kvp.rope/1", "none"},
-    {KVP_EVIDENCE_KEY, "key", "kvp.attention_input/1 or kvp.rope/1", "none"},
-    {KVP_EVIDENCE_QUERY_BEFORE_ROPE, "query before RoPE", "kvp.linear/1", "a copy; ops are not fused"},
-    {KVP_EVIDENCE_KEY_BEFORE_ROPE, "key before RoPE", "kvp.linear/1", "a copy; ops are not fused"},
-    {KVP_EVIDENCE_VALUE, "value", "kvp.linear/1", "none"},
-    {KVP_EVIDENCE_LSE, "log-sum-exp", "kvp.attention/1", "none"},
-    {KVP_EVIDENCE_OUTPUT, "attention's output", "kvp.attention/1", "none"},
+    {KVP_EVIDENCE_NORMED_INPUT, "normed input", &LayerGraph::input, "none, but the ops of a layer are not fused"},
+    {KVP_EVIDENCE_RESIDUAL, "residual before attention", &LayerGraph::feed_forward, "none"},
+    {KVP_EVIDENCE_RESIDUAL_MID, "residual after attention", &LayerGraph::output, "none"},
+    {KVP_EVIDENCE_QUERY, "query", &LayerGraph::rotate, "none"},
+    {KVP_EVIDENCE_KEY, "key", &LayerGraph::rotate, "none"},
+    {KVP_EVIDENCE_QUERY_BEFORE_ROPE, "query before RoPE", &LayerGraph::project, "a copy; ops are not fused"},
+    {KVP_EVIDENCE_KEY_BEFORE_ROPE, "key before RoPE", &LayerGraph::project, "a copy; ops are not fused"},
+    {KVP_EVIDENCE_VALUE, "value", &LayerGraph::project, "none"},
+    {KVP_EVIDENCE_LSE, "log-sum-exp", nullptr, "none"},
+    {KVP_EVIDENCE_OUTPUT, "attention's output", nullptr, "none"},
 };
+
+// A stage that is empty is part of a fused op.
+std::string supplier(const KnownEvidence& view, const LayerGraph& layer) {
+    if (view.stage == nullptr) return "kvp.attention/1";
+    const std::vector<Node>& nodes = (layer.*view.stage).empty() ? layer.attention_input : layer.*view.stage;
+    return nodes.back().op;
+}
 
 struct KnownOp {
     std::string_view op;
@@ -36,13 +43,19 @@ struct KnownOp {
     std::string_view cost;
 };
 
-// Ops of strategies (ops.h). d: head size.
+// Ops that a strategy runs of its own (ops.h).
 constexpr KnownOp ops[] = {
+    {"kvp.rms_norm/1", "norm, for a guess of the query", "one row a token"},
+    {"kvp.linear/1", "projection, for a guess of the query", "reads the query's weight once more at each token"},
+    {"kvp.embed/1", "bias, for a guess of the query", "one row a token"},
+    {"kvp.rope/1", "RoPE, for a guess of the query", "one row a token"},
     {"kvp.column_statistics/1", "sums over columns of q and k", "one pass over a prompt's q and k"},
+    {"kvp.partial_index/1", "columns of partial keys", "once, at a prompt's end"},
     {"kvp.partial_keys/1", "partial keys", "one pass over a new row's key"},
     {"kvp.partial_scores/1", "scores of rows", "reads the partial keys of the rows that are searched"},
     {"kvp.page_means/1", "page means", "one pass over a new row"},
-    {"kvp.select_pages/1", "scores of pages by mean and spread", "reads 12 d bytes a page and KV head"},
+    {"kvp.select_pages/1", "scores of pages by mean and spread", "reads mean and spread of K of all pages"},
+    {"kvp.page_bias/1", "weights of page means", "a pass over the pages and the rows that were chosen"},
     {"kvp.page_bounds/1", "page bounds", "one pass over a new row's key"},
     {"kvp.page_bound_scores/1", "scores of pages by bounds", "reads all page bounds at every token"},
     {"kvp.column_sums/1", "sums of probabilities, in two passes",
@@ -70,13 +83,13 @@ StrategyReport report_strategy(const Engine& engine) {
     const uint32_t first = report.dense_layers == layout.layers ? 0 : report.dense_layers;
     for (const KnownEvidence& view : views) {
         if ((strategy.evidence() & view.bit) == 0) continue;
-        report.evidence.push_back(
-            {first, layout.layers, std::string(view.what), std::string(view.op), std::string(view.cost)});
+        report.evidence.push_back({first, layout.layers, std::string(view.what),
+                                   supplier(view, engine.graph().layers[first]), std::string(view.cost)});
     }
     for (const std::string& op : strategy.ops()) {
         const auto known = std::find_if(std::begin(ops), std::end(ops), [&](const KnownOp& o) { return o.op == op; });
-        if (known == std::end(ops)) continue;
-        report.evidence.push_back({first, layout.layers, std::string(known->what), op, std::string(known->cost)});
+        const KnownOp found = known != std::end(ops) ? *known : KnownOp{op, "what it makes itself", "not known"};
+        report.evidence.push_back({first, layout.layers, std::string(found.what), op, std::string(found.cost)});
     }
     std::string tier = engine.in_place() ? "device, then host" : "device; host too once not all fits";
     if (strategy.wants_lower_tier()) tier = "host";

@@ -1,6 +1,9 @@
 // kvplane config, and what becomes of pipelines that are wrong.
 #include "command_line.h"
 
+#include <map>
+#include <set>
+
 namespace kvplane::test {
 
 class Config : public CommandLine {
@@ -86,6 +89,92 @@ TEST_F(Config, explain_shows_why_a_plugin_was_not_taken) {
     const auto second = json(with_fallback).at("plugins").at(2);
     EXPECT_EQ(second.at("wanted"), "dense");
     EXPECT_EQ(second.at("taken"), true);
+}
+
+// By hand, for 3 layers, 4 heads and 2 KV heads of 16, pages of 64 tokens. A page of a strategy's own data is a layer's and a KV head's.
+TEST_F(Config, explain_tells_what_a_strategy_takes_of_a_model) {
+    struct Found {
+        std::map<std::string, std::string> ops;  // of each thing that it takes
+        std::map<std::string, double> bytes;
+        std::set<std::pair<int, int>> layers;
+        nlohmann::json whole;
+    };
+    const auto explain = [&](const Arguments& settings) {
+        const std::string file = pipeline("[model]\npath = \"" + small_model + "\"\n");
+        Arguments command = {"config", "explain", "-p", file};
+        for (const std::string& setting : settings) command.insert(command.end(), {"--set", setting});
+        Found found;
+        found.whole = json(command).at("strategy");
+        for (const auto& one : found.whole.at("evidence")) {
+            found.ops[one.at("what")] = one.at("op");
+            found.layers.emplace(one.at("first_layer").get<int>(), one.at("end_layer").get<int>());
+        }
+        for (const auto& one : found.whole.at("bytes_per_token"))
+            found.bytes[one.at("what")] = one.at("bytes_per_token");
+        return found;
+    };
+    using Bytes = std::map<std::string, double>;
+    using Ops = std::map<std::string, std::string>;
+    constexpr double rows = 3 * 2 * 2 * 16 * 2;  // K and V in f16
+
+    const Found dense = explain({});
+    EXPECT_EQ(dense.ops, Ops());
+    EXPECT_EQ(dense.bytes, (Bytes{{"K and V", rows}}));
+    EXPECT_EQ(dense.whole.at("dense_layers"), 0);
+
+    // Greatest and least K of 16 rows in f32, in the last layer.
+    const Found quest = explain({"kv.plugin=quest"});
+    EXPECT_EQ(quest.bytes, (Bytes{{"K and V", rows}, {"bounds", 2 * 2 * 16 * 4 / 16.0}}));
+    EXPECT_EQ(quest.layers, (std::set<std::pair<int, int>>{{2, 3}}));
+    EXPECT_EQ(quest.whole.at("dense_layers"), 2);
+
+    // A sum in f32 a row, in all layers.
+    const Found h2o = explain({"kv.plugin=h2o"});
+    EXPECT_EQ(h2o.bytes, (Bytes{{"K and V", rows}, {"sums", 3 * 2 * 4}}));
+    EXPECT_EQ(h2o.layers, (std::set<std::pair<int, int>>{{0, 3}}));
+    EXPECT_EQ(h2o.ops.at("query"), "kvp.attention_input/1");
+    EXPECT_EQ(h2o.ops.at("log-sum-exp"), "kvp.attention/1");
+
+    // 12 of 16 columns as int8 with a scale a row in f32; mean of K and V and spread of K of a page in f16. In the last layer.
+    const Bytes index = {{"K and V", rows},
+                         {"keys", 2 * 12},
+                         {"scales", 2 * 4},
+                         {"means", 2 * 32 * 2 / 64.0},
+                         {"spreads", 2 * 16 * 2 / 64.0}};
+    const Found own_query = explain({"kv.plugin=infinigen"});
+    EXPECT_EQ(own_query.bytes, index);
+    const Ops chosen = {{"query", "kvp.attention_input/1"},
+                        {"key", "kvp.attention_input/1"},
+                        {"sums over columns of q and k", "kvp.column_statistics/1"},
+                        {"columns of partial keys", "kvp.partial_index/1"},
+                        {"partial keys", "kvp.partial_keys/1"},
+                        {"scores of pages by mean and spread", "kvp.select_pages/1"},
+                        {"scores of rows", "kvp.partial_scores/1"},
+                        {"the best of the scores", "kvp.select_rows/1"},
+                        {"page means", "kvp.page_means/1"},
+                        {"weights of page means", "kvp.page_bias/1"}};
+    EXPECT_EQ(own_query.ops, chosen);
+
+    // A guess takes norm, projection and RoPE besides. The normed input stands between ops, which then are not fused.
+    Ops guessed = chosen;
+    guessed.insert({{"residual after attention", "kvp.linear/1"},
+                    {"norm, for a guess of the query", "kvp.rms_norm/1"},
+                    {"projection, for a guess of the query", "kvp.linear/1"},
+                    {"RoPE, for a guess of the query", "kvp.rope/1"}});
+    EXPECT_EQ(explain({"kv.plugin=infinigen", "tiers.host.access=copy"}).ops, guessed);
+    guessed = chosen;
+    guessed.insert({{"normed input", "kvp.rms_norm/1"},
+                    {"projection, for a guess of the query", "kvp.linear/1"},
+                    {"RoPE, for a guess of the query", "kvp.rope/1"}});
+    guessed["query"] = guessed["key"] = "kvp.rope/1";
+    EXPECT_EQ(explain({"kv.plugin=infinigen", "kv.infinigen.source=attn_input"}).ops, guessed);
+
+    const std::string text = output({"config", "explain", "-m", small_model, "--set", "kv.plugin=quest"});
+    for (const char* part :
+         {"  layers 0 to 1: every row is read\n", "  layer 2: query by kvp.attention_input/1; cost: none\n",
+          "  bounds: 16 bytes a token in all layers (device, outside of the tier's budget)\n"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    }
 }
 
 TEST_F(Config, an_unknown_key_is_named_with_its_place_and_the_nearest_one) {
