@@ -242,6 +242,12 @@ Settings read_settings(const kvp::Host& host, uint32_t group_tokens) {
                                                   " tokens; raise it, or set unit to \"row\"");
     }
     settings.look_ahead = host.option_i64("look_ahead");
+    if (settings.look_ahead > 1 && settings.source == Source::own_query) {
+        throw kvp::Failure(KVP_ERROR_INVALID,
+                           "kv.infinigen.look_ahead = " + std::to_string(settings.look_ahead) +
+                               " is about guesses, and source = \"own_query\" makes none; leave it out, or take "
+                               "another source");
+    }
     choose(host, "sinks", settings.sinks);
     choose(host, "recent", settings.recent);
     choose(host, "dense_layers", settings.dense_layers);
@@ -284,7 +290,11 @@ std::string summary(const Settings& settings, uint32_t head_size, bool skewed) {
         if (settings.max_tokens > 0) text += " or " + std::to_string(settings.max_tokens);
     }
     if (settings.whole_groups) text += ", whole groups of " + std::to_string(settings.unit_tokens) + " rows";
-    if (settings.look_ahead > 1) text += ", guessed " + std::to_string(settings.look_ahead) + " layers ahead";
+    if (settings.look_ahead > 1) {  // source = "auto" may have come to own_query
+        text += settings.source == Source::own_query
+                    ? ", nothing guessed ahead"
+                    : ", guessed " + std::to_string(settings.look_ahead) + " layers ahead";
+    }
     text += ", sinks " + std::to_string(settings.sinks) + ", recent " + std::to_string(settings.recent);
     if (settings.group_score == KVP_GROUP_MEAN) text += ", mean of the group";
     if (settings.group_score == KVP_GROUP_MASS) text += ", by shares of attention";

@@ -148,6 +148,18 @@ TEST(InfinigenOptions, a_group_is_as_long_as_the_core_says) {
     EXPECT_NE(std::string(kvp::view(core.needs->summary)).find("groups of 32 rows"), std::string::npos);
 }
 
+TEST(InfinigenOptions, looks_ahead_only_where_it_guesses) {
+    const FakeKvCore own = infinigen({{"source", "own_query"}, {"look_ahead", "2"}});
+    EXPECT_EQ(own.created, KVP_ERROR_INVALID);
+    EXPECT_NE(own.error().find("kv.infinigen.look_ahead = 2 is about guesses"), std::string::npos) << own.error();
+    EXPECT_EQ(infinigen({{"source", "own_query"}}).created, KVP_OK);
+    // "auto" guesses on some devices and not on others.
+    const std::string guessed = summary({{"look_ahead", "2"}}, false);
+    EXPECT_NE(guessed.find("guessed 2 layers ahead"), std::string::npos) << guessed;
+    const std::string in_place = summary({{"look_ahead", "2"}}, true);
+    EXPECT_NE(in_place.find("nothing guessed ahead"), std::string::npos) << in_place;
+}
+
 TEST(InfinigenOptions, refuses_fewer_rows_than_a_group) {
     EXPECT_EQ(infinigen({{"unit", "group"}, {"fixed_tokens", "16"}}).created, KVP_OK);
     EXPECT_EQ(infinigen({{"fixed_tokens", "15"}}).created, KVP_OK);
