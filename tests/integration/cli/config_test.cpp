@@ -73,6 +73,25 @@ TEST_F(Config, explain_tells_the_origin_of_every_value_and_the_steps_of_every_pl
     }
 }
 
+TEST_F(Config, every_key_of_the_core_and_every_pipeline_stands_in_the_users_guide) {
+    const std::string guide = read_file(std::string(KVPLANE_SOURCE_DIR) + "/docs/users-guide.md");
+    int found = 0;
+    const auto report = json({"config", "explain"});
+    for (const auto& row : report.at("values")) {
+        const std::string key = row.at("key");
+        const auto is_of = [&](const char* table) { return key.starts_with(table); };
+        if (is_of("device.cpu.") || is_of("transfer.memcpy."))
+            continue;  // of the plugins that a default pipeline names
+        ++found;
+        EXPECT_NE(guide.find("\n| `" + key + "` |"), std::string::npos) << key;
+    }
+    EXPECT_GE(found, 30);
+    for (const auto& entry : std::filesystem::directory_iterator(config_file(""))) {
+        const std::string name = entry.path().filename();
+        EXPECT_NE(guide.find("\n| `configs/" + name + "` |"), std::string::npos) << name;
+    }
+}
+
 TEST_F(Config, explain_shows_why_a_plugin_was_not_taken) {
     const Arguments arguments = {"config", "explain", "--json", "--set", "kv.plugin=absent"};
     const ProgramResult alone = run(arguments);

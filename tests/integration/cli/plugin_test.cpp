@@ -1,9 +1,28 @@
 // Plugins by id and by path, third parties' and broken ones, as a user of the program meets them.
 #include "command_line.h"
 
+#include <set>
+
 namespace kvplane::test {
 
 namespace {
+
+std::string source_file(const std::string& name) {
+    return std::string(KVPLANE_SOURCE_DIR) + "/" + name;
+}
+
+// A plugin's own README, or the one that it shares with others of its kind.
+std::string readme_of(const std::string& kind, const std::string& id) {
+    const std::string own = source_file("plugins/" + kind + "/" + id + "/README.md");
+    return read_file(std::filesystem::exists(own) ? own : source_file("plugins/" + kind + "/README.md"));
+}
+
+// The line of a table that begins with this cell.
+std::string row_of(const std::string& document, const std::string& cell) {
+    const size_t begin = document.find("\n| " + cell);
+    if (begin == std::string::npos) return "";
+    return document.substr(begin + 1, document.find('\n', begin + 1) - begin - 1);
+}
 
 std::string kv_plugin(const std::string& name) {
     return std::string(KVPLANE_CLI_PLUGIN_DIR) + "/" + name + ".so";
@@ -54,6 +73,29 @@ TEST_F(Plugins, tell_their_options_by_id_and_by_path) {
     EXPECT_NE(output({"plugin", "info", "infinigen"}).find("alpha"), std::string::npos);
     expect_refusal({"plugin", "info", "infinigne"}, 5, {"no plugin of this id", "did you mean \"infinigen\"?"});
     expect_refusal({"plugin", "info", "dense", "--kind", "device"}, 5, {"no device plugin of this id"});
+}
+
+TEST_F(Plugins, have_every_option_in_their_readme_and_in_the_users_guide) {
+    const std::string guide = read_file(source_file("docs/users-guide.md"));
+    std::set<std::string> kinds;
+    size_t options = 0;
+    const auto list = json({"plugin", "list"});
+    for (const auto& plugin : list.at("plugins")) {
+        const std::string kind = plugin.at("kinds").at(0), id = plugin.at("id"), readme = readme_of(kind, id);
+        kinds.insert(kind);
+        EXPECT_NE(guide.find(id + "`"), std::string::npos) << id;
+        const std::string row = row_of(guide, "[`" + kind + "/" + id + "`]");
+        const auto info = json({"plugin", "info", id, "--kind", kind});
+        for (const auto& option : info.at("options")) {
+            const std::string key = option.at("key");
+            ++options;
+            EXPECT_NE(readme.find("`" + key + "`"), std::string::npos) << kind << "/" << id << ": " << key;
+            EXPECT_NE(row.find("`" + key + "`"), std::string::npos)
+                << kind << "/" << id << ": " << key << " in " << row;
+        }
+    }
+    EXPECT_EQ(kinds, (std::set<std::string>{"codec", "device", "kv", "transfer"}));
+    EXPECT_GE(options, 60u);
 }
 
 TEST_F(Plugins, of_a_third_party_run_by_their_path) {
