@@ -145,7 +145,9 @@ Engine::Engine(const Pipeline& pipeline, const Model& model, const Components& p
     options.resident_layers = static_cast<uint32_t>(pipeline.integer("memory.resident_layers"));
     options.rewrites_pages = strategy_->pool_tokens() > 0 || strategy_->drops_rows();
     options.lower_tier = strategy_->wants_lower_tier();
-    if (options.rewrites_pages) expect_rows_that_move(layout, *codec_, strategy_id_, strategy_->drops_rows());
+    if (strategy_->pool_tokens() > 0 || strategy_->drops_single_rows()) {
+        expect_rows_that_move(layout, *codec_, strategy_id_, strategy_->drops_single_rows());
+    }
     if (const uint64_t pool = strategy_->pool_tokens(); pool > 0 && pool < 4 * uint64_t{layout.page_tokens}) {
         throw Error(ErrorKind::config, "a pool of " + std::to_string(pool) +
                                            " tokens is too small: it needs four pages, " +

@@ -160,6 +160,9 @@ struct StrategyServices {
                                 uint64_t index_stride, uint32_t n_chosen, int64_t tail_begin) {
         Strategy& strategy = self(call);
         return guarded(strategy, [&] {
+            if (strategy.drops_rows() && !strategy.drops_single_rows()) {
+                throw Error(ErrorKind::plugin, "the KV strategy drops single rows, but its needs say whole pages");
+            }
             int64_t n_rows = 0;
             SequenceCache& cache = droppable(strategy, sequence, at_layer, n_rows);
             strategy.store_->keep_rows(cache, at_layer, n_rows, {index, index_stride, n_chosen, tail_begin});

@@ -69,6 +69,7 @@ public:
     // A full pool, in one layer: victims [kv_head][n_rows] before the page that starts at row `end`; then word of it.
     uint64_t pool_tokens() const { return needs_->pool_tokens; }
     bool drops_rows() const { return needs_->drops_rows != 0; }
+    bool drops_single_rows() const { return drops_rows() && needs_->drops_rows != KVP_DROPS_PAGES; }
     bool wants_lower_tier() const { return needs_->lower_tier != 0; }
     std::vector<int32_t> evict(uint32_t sequence, uint32_t layer, int64_t end);
     void rows_replaced(uint32_t sequence, uint32_t layer, int64_t end, std::vector<int32_t>& victims);

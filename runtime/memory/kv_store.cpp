@@ -347,12 +347,12 @@ void KvStore::drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index)
 }
 
 void KvStore::end_layer(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {
-    const int64_t stored = stored_after(sequence, n_rows);
-    if (layout_.codec != nullptr) encode(sequence, layer, stored);
     // Rows may have left during the step, even some of its own.
-    const int64_t n_dropped = sequence.layers[layer].n_dropped;
-    const auto first = static_cast<uint32_t>(std::max<int64_t>(sequence.n_stored - n_dropped, 0) / layout_.page_tokens);
-    const auto full = static_cast<uint32_t>((stored - n_dropped) / layout_.page_tokens);
+    const int64_t before = std::max<int64_t>(stored(sequence, layer), 0);
+    const int64_t after = stored_after(sequence, layer, n_rows);
+    if (layout_.codec != nullptr) encode(sequence, layer, after);
+    const auto first = static_cast<uint32_t>(before / layout_.page_tokens);
+    const auto full = static_cast<uint32_t>(after / layout_.page_tokens);
     end_pages(sequence, layer, first, full);
     for (Ticket& ticket : sequence.layers[layer].tickets) release(ticket);
     sequence.layers[layer].tickets.clear();
@@ -371,7 +371,6 @@ void KvStore::end_pages(SequenceCache& sequence, uint32_t layer, uint32_t first,
 }
 
 void KvStore::commit(SequenceCache& sequence, int64_t n_rows) {
-    sequence.n_stored = stored_after(sequence, n_rows);
     sequence.n_cached += n_rows;
     retire_stores(false);
     if (!options_.lower_tier) return;

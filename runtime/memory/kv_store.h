@@ -79,7 +79,6 @@ public:
     // After replace_rows in all layers.
     void rows_were_replaced(SequenceCache& sequence) {
         sequence.n_cached -= layout_.page_tokens;
-        sequence.n_stored -= layout_.page_tokens;
         for (LayerCache& layer : sequence.layers) layer.n_encoded -= layout_.page_tokens;
         sequence.fixed_rows = sequence.n_cached;
         rows_evicted_ += uint64_t{layout_.page_tokens} * sequence.layers.size();
@@ -179,7 +178,7 @@ private:
     void take_pages(SequenceCache& sequence, uint32_t layer, int64_t begin, int64_t end);
     PageRef new_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
     void drop_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
-    void truncate_pages(SequenceCache& sequence, int64_t n_rows);
+    void truncate_pages(SequenceCache& sequence, std::span<const int64_t> n_rows);
     void end_pages(SequenceCache& sequence, uint32_t layer, uint32_t first, uint32_t end);
     void copy_page(const Page& from, const Page& to);
     void own_page(SequenceCache& sequence, uint32_t layer, uint32_t index);
@@ -205,7 +204,8 @@ private:
     void plan_long_range(const LayerCache& cache, const kvp_segment& segment, ReadPlan& plan) const;
 
     // Rows in a codec that the device does not know (kv_store_codec.cpp).
-    int64_t stored_after(const SequenceCache& sequence, int64_t n_rows) const;
+    int64_t stored(const SequenceCache& sequence, uint32_t layer) const;
+    int64_t stored_after(const SequenceCache& sequence, uint32_t layer, int64_t n_rows) const;
     kvp_address recent_address(const LayerCache& layer, uint32_t kv_head, uint64_t group) const;
     void show_recent(LayerCache& layer, int64_t begin, int64_t end);
     void encode(SequenceCache& sequence, uint32_t layer, int64_t end);
@@ -217,6 +217,7 @@ private:
     kvp_address decoded_address() const { return decoded_.address(); }
     int64_t reopen_group(SequenceCache& sequence, uint32_t layer, int64_t n_rows);
     void copy_recent(const SequenceCache& from, SequenceCache& to);
+    void move_recent(LayerCache& layer, int64_t n_rows, int64_t begin, int64_t end);
 
     struct RowMoves {
         std::vector<uint64_t> from, to;

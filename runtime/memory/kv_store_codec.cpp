@@ -9,13 +9,19 @@
 
 namespace kvplane {
 
-// Rows of a layer that are in pages once a step's n_rows are written.
-int64_t KvStore::stored_after(const SequenceCache& sequence, int64_t n_rows) const {
-    const int64_t total = sequence.n_cached + n_rows;
+// Rows of a layer that are in pages before a step: all, unless the codec keeps recent rows apart.
+int64_t KvStore::stored(const SequenceCache& sequence, uint32_t layer) const {
+    if (layout_.codec == nullptr || !layout_.codec->reads_own_step()) return sequence.n_rows(layer);
+    return sequence.layers[layer].n_encoded;
+}
+
+// The same once the step's n_rows are written.
+int64_t KvStore::stored_after(const SequenceCache& sequence, uint32_t layer, int64_t n_rows) const {
+    const int64_t total = sequence.n_rows(layer) + n_rows;
     if (layout_.codec == nullptr || !layout_.codec->reads_own_step()) return total;
     const int64_t group = layout_.group_tokens;
     const int64_t old = std::max<int64_t>(0, total - layout_.codec->recent_tokens());
-    return std::max(sequence.n_stored, old / group * group);
+    return std::max(stored(sequence, layer), old / group * group);
 }
 
 kvp_address KvStore::recent_address(const LayerCache& layer, uint32_t kv_head, uint64_t group) const {
@@ -35,7 +41,7 @@ void KvStore::show_recent(LayerCache& layer, int64_t begin, int64_t end) {
 
 void KvStore::end_write(SequenceCache& sequence, uint32_t layer, int64_t n_rows) {
     if (layout_.codec == nullptr || layout_.codec->reads_own_step()) return;
-    encode(sequence, layer, sequence.n_cached + n_rows);
+    encode(sequence, layer, sequence.n_rows(layer) + n_rows);
 }
 
 // Rows from n_encoded to `end` go from the ring into pages.
@@ -149,8 +155,37 @@ void KvStore::copy_recent(const SequenceCache& from, SequenceCache& to) {
         target.n_encoded = source.n_encoded;
         const kvp_copy_region region{source.recent.address(), target.recent.address(), source.recent.bytes()};
         device_.copy({&region, 1});
-        if (from.n_stored < from.n_cached) show_recent(target, from.n_stored, from.n_cached);
+        const int64_t first = stored(from, layer);
+        if (first < from.n_rows(layer)) show_recent(target, first, from.n_rows(layer));
     }
+}
+
+// Rows [begin, end) of n_rows have left, whole groups. Those behind them that are not encoded yet move down: a row's place in
+// the ring goes by its number.
+void KvStore::move_recent(LayerCache& layer, int64_t n_rows, int64_t begin, int64_t end) {
+    const int64_t tokens = layout_.group_tokens;
+    const int64_t first = layer.n_encoded;
+    if (first > begin) layer.n_encoded = std::max(begin, first - (end - begin));
+    if (first >= n_rows) return;
+    const int64_t moved = std::max(first, end) / tokens, last = (n_rows + tokens - 1) / tokens;
+    const uint64_t bytes = layout_.shown_group_bytes();
+    std::vector<kvp_copy_region> out, back;
+    const Buffer held(device_, static_cast<uint64_t>(last - moved) * layout_.kv_heads * bytes, "recent rows that move");
+    for (uint32_t head = 0; head < layout_.kv_heads; ++head) {
+        for (int64_t group = moved; group < last; ++group) {
+            const auto to = static_cast<uint64_t>(group - (end - begin) / tokens);
+            const kvp_address meanwhile = held.address() + out.size() * bytes;
+            out.push_back({recent_address(layer, head, static_cast<uint64_t>(group)), meanwhile, bytes});
+            back.push_back({meanwhile, recent_address(layer, head, to), bytes});
+        }
+        for (int64_t group = first / tokens; group < last; ++group) {
+            layer.shown.set(head, static_cast<uint64_t>(group), 0);
+        }
+    }
+    device_.copy(out);
+    device_.copy(back);
+    device_.synchronise();  // `held` goes back
+    show_recent(layer, layer.n_encoded, n_rows - (end - begin));
 }
 
 }  // namespace kvplane

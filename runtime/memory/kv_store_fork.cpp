@@ -10,19 +10,18 @@ namespace kvplane {
 SequenceCache* KvStore::fork(SequenceCache& parent, uint64_t id, uint64_t max_tokens) {
     uint64_t more = 0;
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
-        const auto n_full = static_cast<uint32_t>(parent.n_stored_rows(layer) / layout_.page_tokens);
+        const auto n_full = static_cast<uint32_t>(stored(parent, layer) / layout_.page_tokens);
         more += layout_.pages(max_tokens - static_cast<uint64_t>(parent.layers[layer].n_dropped));
         more -= options_.rewrites_pages ? 0 : n_full;
     }
     SequenceCache* made = admit(id, max_tokens, more);
     if (made == nullptr) return nullptr;
     made->n_cached = parent.n_cached;
-    made->n_stored = parent.n_stored;
     made->fixed_rows = parent.fixed_rows;
     try {
         for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
-            const auto n_full = static_cast<uint32_t>(parent.n_stored_rows(layer) / layout_.page_tokens);
-            const bool has_partial = parent.n_stored_rows(layer) % layout_.page_tokens != 0;
+            const auto n_full = static_cast<uint32_t>(stored(parent, layer) / layout_.page_tokens);
+            const bool has_partial = stored(parent, layer) % layout_.page_tokens != 0;
             made->layers[layer].n_dropped = parent.layers[layer].n_dropped;
             for (uint32_t index = 0; index < n_full + has_partial; ++index) {
                 const PageRef& shared = parent.layers[layer].pages[index];
@@ -61,29 +60,29 @@ void KvStore::rewind(SequenceCache& sequence, int64_t n_rows) {
         }
         layer.tickets.clear();
     }
-    const int64_t stored = std::min(sequence.n_stored, n_rows);
-    truncate_pages(sequence, stored);
+    std::vector<int64_t> left;  // of each layer, in pages
+    for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+        left.push_back(std::min(stored(sequence, layer), n_rows - sequence.layers[layer].n_dropped));
+    }
+    truncate_pages(sequence, left);
     if (layout_.codec != nullptr) {
-        int64_t left = stored;
-        for (uint32_t layer = 0; layer < layout_.layers; ++layer) left = reopen_group(sequence, layer, n_rows);
-        if (left < stored) truncate_pages(sequence, left);
-        sequence.n_stored = left;
-    } else {
-        sequence.n_stored = n_rows;
+        const std::vector<int64_t> before = left;
+        for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
+            left[layer] = reopen_group(sequence, layer, n_rows - sequence.layers[layer].n_dropped);
+        }
+        if (left != before) truncate_pages(sequence, left);
     }
     clear_sidecars(sequence, n_rows);
     sequence.n_cached = n_rows;
 }
 
-// Leaves the pages of the first n_rows rows, as a layer counts that has dropped none. The last of them, if it is not full,
-// becomes one to write to.
-void KvStore::truncate_pages(SequenceCache& sequence, int64_t n_rows) {
-    const auto rows_in = [&](uint32_t layer) { return n_rows - sequence.layers[layer].n_dropped; };
-    const auto pages_in = [&](uint32_t layer) { return layout_.pages(static_cast<uint64_t>(rows_in(layer))); };
+// Leaves the pages of the first rows, n_rows of each layer. The last of them, if it is not full, becomes one to write to.
+void KvStore::truncate_pages(SequenceCache& sequence, std::span<const int64_t> n_rows) {
+    const auto pages_in = [&](uint32_t layer) { return layout_.pages(static_cast<uint64_t>(n_rows[layer])); };
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
         for (uint32_t index = pages_in(layer); index < sequence.n_pages; ++index) drop_page(sequence, layer, index);
     }
-    const auto has_partial = [&](uint32_t layer) { return rows_in(layer) % layout_.page_tokens != 0; };
+    const auto has_partial = [&](uint32_t layer) { return n_rows[layer] % layout_.page_tokens != 0; };
     uint64_t copies = 0;  // that reopening makes
     for (uint32_t layer = 0; layer < layout_.layers; ++layer) {
         copies += has_partial(layer) && sequence.layers[layer].pages[pages_in(layer) - 1]->is_shared();

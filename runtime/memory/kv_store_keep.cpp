@@ -84,6 +84,9 @@ void KvStore::drop_pages(SequenceCache& sequence, uint32_t layer, int64_t n_rows
     }
     let_go_of_layer(sequence.layers[layer]);
     for (uint32_t i = 0; i < n_pages; ++i) remove_page(sequence, layer, first);
+    if (layout_.codec != nullptr) {
+        move_recent(sequence.layers[layer], n_rows, first * page_tokens, (int64_t{first} + n_pages) * page_tokens);
+    }
     clear_sidecars(sequence, layer, n_rows - n_pages * page_tokens, n_rows);
     rows_left(sequence, layer, n_rows, n_pages * page_tokens);
 }

@@ -89,7 +89,11 @@ void KvStore::move_sidecars_down(SequenceCache& sequence, uint32_t layer, uint32
 void KvStore::remove_page(SequenceCache& sequence, uint32_t layer, uint32_t page_index) {
     LayerCache& cache = sequence.layers[layer];
     drop_page(sequence, layer, page_index);
-    for (uint32_t index = page_index; index + 1 < sequence.n_pages && cache.pages[index + 1] != nullptr; ++index) {
+    for (uint32_t index = page_index; index + 1 < sequence.n_pages; ++index) {
+        const bool has_page = cache.pages[index + 1] != nullptr;
+        if (!has_page && layout_.codec == nullptr) break;
+        move_sidecars_down(sequence, layer, index);
+        if (!has_page) continue;  // of rows that are not in pages yet
         resident_.drop_page(cache, index + 1);
         show_page({&sequence, index + 1}, layer, 0);
         cache.pages[index] = std::exchange(cache.pages[index + 1], nullptr);
@@ -97,7 +101,6 @@ void KvStore::remove_page(SequenceCache& sequence, uint32_t layer, uint32_t page
         std::replace(moved.users.begin(), moved.users.end(), Page::User{&sequence, index + 1},
                      Page::User{&sequence, index});
         show_page({&sequence, index}, layer, readable_address(moved));
-        move_sidecars_down(sequence, layer, index);
     }
 }
 

@@ -110,7 +110,6 @@ struct SequenceCache {
     uint64_t id;
     uint64_t max_tokens;
     int64_t n_cached = 0;    // rows before this step, of a layer that has dropped none
-    int64_t n_stored = 0;    // of them in pages: all, unless a codec keeps recent rows apart
     int64_t fixed_rows = 0;  // the first rows, which replaced others or moved: a rewind cannot go below them
     uint32_t n_pages;        // a layer
     std::vector<LayerCache> layers;
@@ -118,7 +117,6 @@ struct SequenceCache {
 
     // Of one layer, before this step.
     int64_t n_rows(uint32_t layer) const { return n_cached - layers[layer].n_dropped; }
-    int64_t n_stored_rows(uint32_t layer) const { return n_stored - layers[layer].n_dropped; }
 
     uint64_t sidecar_capacity(uint32_t scope) const;
 };

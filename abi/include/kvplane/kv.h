@@ -85,6 +85,9 @@ typedef struct kvp_sidecar {
     uint64_t n_bytes;
 } kvp_sidecar;
 
+/* ROWS: it calls keep_rows or drop_pages. PAGES: drop_pages alone, which goes with codecs that encode rows together too. */
+enum { KVP_DROPS_ROWS = 1, KVP_DROPS_PAGES = 2 };
+
 /* What create returns beside the instance; borrowed from it for its life. */
 typedef struct kvp_kv_needs {
     kvp_head head;
@@ -96,7 +99,7 @@ typedef struct kvp_kv_needs {
     uint64_t scratch_bytes; /* most device bytes of kvp_kv_core.scratch that are in use at once, a sequence */
     uint32_t needs_aux;     /* 1: cannot run without a calibration (kv.aux) */
     uint32_t lower_tier;    /* 1: full pages live in the host tier alone, whatever room the device tier has */
-    uint32_t drops_rows;    /* 1: it calls keep_rows or drop_pages, so forks need room for all pages of their own */
+    uint32_t drops_rows;    /* KVP_DROPS_*: forks need room for all pages of their own; 0: no row leaves */
     uint32_t reserved0;
     kvp_str summary; /* for reports: the settings that it really runs with */
 } kvp_kv_needs;

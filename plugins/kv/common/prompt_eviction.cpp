@@ -25,7 +25,7 @@ PromptEviction::PromptEviction(const kvp::Host& host, const kvp_kv_core& core, c
     needs_.evidence = KVP_EVIDENCE_QUERY | KVP_EVIDENCE_LSE;
     needs_.sidecars = window_.sidecars();
     needs_.n_sidecars = ObservationWindow::n_sidecars;
-    needs_.drops_rows = 1;
+    needs_.drops_rows = KVP_DROPS_ROWS;
     needs_.scratch_bytes = uint64_t{model.n_layers} * (model.n_kv_heads * uint64_t{model.context} * 12 + 1024);
     needs_.summary = kvp::str(settings_.summary);
 }

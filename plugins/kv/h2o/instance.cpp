@@ -37,7 +37,7 @@ Instance::Instance(const kvp::Host& host, const kvp_kv_core& core, const kvp_kv_
     needs_.evidence = KVP_EVIDENCE_QUERY | KVP_EVIDENCE_LSE;
     needs_.sidecars = pointers_.data();
     needs_.n_sidecars = static_cast<uint32_t>(pointers_.size());
-    needs_.drops_rows = 1;
+    needs_.drops_rows = KVP_DROPS_ROWS;
     needs_.scratch_bytes = uint64_t{model.n_layers} * (model.n_kv_heads * uint64_t{model.context} * 8 + 1024);
     needs_.summary = kvp::str(summary_);
 }

@@ -21,7 +21,7 @@ Instance::Instance(const kvp::Host& host, const kvp_kv_core& core, const kvp_kv_
       sinks_(turned_sinks(core, model_, settings_)),
       summary_(settings_.summary()),
       needs_(kvp::make<kvp_kv_needs>()) {
-    needs_.drops_rows = 1;
+    needs_.drops_rows = KVP_DROPS_PAGES;
     needs_.scratch_bytes = model.n_layers * (sinks_.scratch_bytes() + 256);
     needs_.summary = kvp::str(summary_);
 }

@@ -97,6 +97,69 @@ TEST(Kivi, keeps_the_newest_rows_as_f16) {
     EXPECT_GT(largest_difference(few.at(99), f16.at(99)), 1e-3);
 }
 
+// Pages that leave take whole blocks with them. Pages longer than the text never leave: then attention alone leaves rows out.
+TEST(Kivi, goes_with_a_window_whose_pages_leave) {
+    const GoldenLogits golden(folder, "tiny-gqa-f32");
+    const auto logits = [&](const Case& one, std::vector<std::string> more, int64_t n_prompt = 100) {
+        more.insert(more.end(), {"kv.plugin=window", "kv.window.tokens=40"});
+        return TestEngine(model, settings(one, std::move(more))).logits(golden.ids, n_prompt, 0);
+    };
+    const Case kivi{"kivi", 0, {"codec.kivi.recent_tokens=32"}};
+    const auto expected = logits(kivi, {"memory.page_tokens=256"});
+    EXPECT_LE(largest_difference(logits(kivi, {"memory.page_tokens=32"}), expected), 1e-4);
+    EXPECT_GT(largest_difference(logits({"f16", 0, {}}, {"memory.page_tokens=32"}), expected), 1e-3);
+    auto small = copying();
+    small.push_back("tiers.device.kv_bytes=" +
+                    std::to_string(9 * 32 * 2 * (2 * 16 * 5 / 8 + 10)));  // and a little more
+    EXPECT_LE(
+        largest_difference(logits(kivi, small), logits(kivi, {"memory.page_tokens=256", "schedule.chunk_tokens=32"})),
+        1e-4);
+}
+
+// Then rows that are not encoded yet leave, and those behind them move. Where the prompt's rows leave from chunk to chunk the
+// cache never has more than a page of sinks, the window, a page that is half out of it and a chunk: 104 and no block.
+TEST(Kivi, keeps_the_newest_rows_of_a_window_as_f16) {
+    const GoldenLogits golden(folder, "tiny-gqa-f32");
+    const auto logits = [&](const Case& one, const char* prompt) {
+        return TestEngine(model, settings(one, {"kv.plugin=window", "kv.window.tokens=40", "memory.page_tokens=32",
+                                                "schedule.chunk_tokens=16", std::string("kv.window.prompt=") + prompt}))
+            .logits(golden.ids, 70, 0);
+    };
+    const Case f16{"f16", 0, {}}, all{"kivi", 0, {"codec.kivi.recent_tokens=150"}};
+    const Case most{"kivi", 0, {"codec.kivi.recent_tokens=104"}};
+    EXPECT_LE(largest_difference(logits(all, "full"), logits(f16, "full")), 1e-5);
+    EXPECT_LE(largest_difference(logits(most, "window"), logits(f16, "window")), 1e-5);
+}
+
+TEST(Kivi, goes_on_in_a_fork_of_a_window) {
+    const GoldenLogits golden(folder, "tiny-gqa-f32");
+    const std::span<const int32_t> ids(golden.ids);
+    for (const char* recent : {"codec.kivi.recent_tokens=0", "codec.kivi.recent_tokens=48"}) {
+        const auto options =
+            settings({"kivi", 0, {recent}}, {"kv.plugin=window", "kv.window.tokens=40", "memory.page_tokens=32"});
+        const auto expected = TestEngine(model, options).logits(golden.ids, 70, 133);
+        TestEngine test(model, options, {2, 0});
+        Engine& engine = *test.engine;
+        const auto run = [&] {
+            while (engine.step()) {
+            }
+        };
+        std::map<int64_t, std::vector<float>> found;
+        const auto keep = [&](int64_t position, std::span<float> row) {
+            found[position].assign(row.begin(), row.end());
+        };
+        const uint64_t text = engine.open_text(200);
+        engine.feed(text, ids.first(70), Feed::prompt_end);
+        engine.feed(text, ids.subspan(70, 63), Feed::decode);
+        run();
+        const uint64_t fork = engine.fork(text, 200);
+        engine.feed(text, std::vector<int32_t>(30, 7), Feed::decode);  // must not disturb the fork
+        engine.feed(fork, ids.subspan(133), Feed::decode, keep);
+        run();
+        EXPECT_LE(largest_difference(found, expected), 1e-4) << recent;
+    }
+}
+
 TEST(Kivi, is_refused_where_it_cannot_work) {
     const auto refusal = [](std::vector<std::string> more) -> std::string {
         try {
@@ -108,6 +171,7 @@ TEST(Kivi, is_refused_where_it_cannot_work) {
         return "not refused";
     };
     EXPECT_NE(refusal({"memory.page_tokens=16"}).find("32 tokens together"), std::string::npos);
+    EXPECT_NE(refusal({"kv.plugin=snapkv"}).find("snapkv lets single rows go"), std::string::npos);
     EXPECT_NE(refusal({"kv.plugin=infinigen", "kv.infinigen.pool_policy=lru", "kv.infinigen.pool_tokens=256",
                        "memory.page_tokens=32"})
                   .find("a pool"),

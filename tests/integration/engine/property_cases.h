@@ -14,7 +14,7 @@ enum class Rows {
     read,      // by their places
     selected,  // by their scores: a near tie may go the other way
     replaced,  // in a pool: who leaves depends on the steps that rows came in
-    dropped,   // by their places, and gone when they are not
+    dropped,   // by their places, and gone in whole pages when they are not
     chunked,   // the same, but what a prompt's rows see depends on its chunks
     evicted,   // single rows, by their scores
 };
@@ -34,11 +34,11 @@ struct StrategyCase {
     const char* name;
     Settings settings;
     Rows rows;
-    // Rows that leave one by one need a codec of rows, which moves them as they are (codec_test.cpp).
+    // Rows that leave one by one need a codec of rows, which moves them as they are (codec_test.cpp). Whole pages go with any.
     bool is_refused(const CodecCase& codec, bool device_knows_it) const {
-        const bool lets_go = rows == Rows::dropped || rows == Rows::chunked || rows == Rows::evicted;
         const bool is_known = device_knows_it || codec.is_plain;
-        return (lets_go && !is_known) || ((lets_go || rows == Rows::replaced) && codec.least_page > 4);
+        return (rows == Rows::evicted && !is_known) ||
+               ((rows == Rows::evicted || rows == Rows::replaced) && codec.least_page > 4);
     }
 };
 
