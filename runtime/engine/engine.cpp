@@ -357,7 +357,12 @@ std::vector<std::byte> Engine::calibrate(const std::vector<int32_t>& ids) {
     runner_->observe([this](uint32_t layer, const float* query, const float* key, int64_t n_rows) {
         strategy_->calibrate(layer, query, key, n_rows);
     });
-    evaluate(ids, static_cast<int64_t>(ids.size()), static_cast<int64_t>(ids.size()), {});
+    try {
+        evaluate(ids, static_cast<int64_t>(ids.size()), static_cast<int64_t>(ids.size()), {});
+    } catch (...) {
+        runner_->observe({});
+        throw;
+    }
     runner_->observe({});
     return strategy_->aux_save();
 }

@@ -206,6 +206,9 @@ void run(kvp_queue& queue, const Operands& operands, const void* pointer) {
     if (a.scores == 0 || a.index == 0 || a.counts == 0) invalid("select_rows lacks an array");
     if (a.skip_begin < 0 || a.skip_end < 0) invalid("select_rows cannot skip fewer than 0 rows");
     if (a.max_count > a.index_stride) invalid("select_rows has no room for max_count rows");
+    // Said so that a share which is no number is refused too.
+    if (!(a.max_share >= 0 && a.max_share <= 1)) invalid("select_rows needs a max_share of 0 to 1");
+    if (!(a.fixed_share <= 1)) invalid("select_rows needs a fixed_share of at most 1, or a negative one");
     const PageLists pages(a.pages, a.page_counts, a.pages_stride, a.page_tokens, a.n_kv_heads, a.n_tokens);
     if (static_cast<uint64_t>(pages.most_entries()) > a.scores_stride) {
         invalid("select_rows counts more rows than it has scores");

@@ -105,6 +105,16 @@ TEST(Infinigen, skewing_leaves_the_logits_of_full_attention_unchanged) {
     std::filesystem::remove(aux);
 }
 
+TEST(Infinigen, a_calibration_that_failed_sees_nothing_of_later_texts) {
+    const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-d64-f16");
+    TestEngine fresh(model, exact({"kv.plugin=infinigen"}));
+    TestEngine test(model, exact({"kv.plugin=infinigen"}));
+    EXPECT_THROW(test.engine->calibrate({}), Error);
+    std::vector<int32_t> other(golden.ids.rbegin(), golden.ids.rend());
+    test.logits(other, 60, 0);
+    EXPECT_EQ(test.engine->calibrate(golden.ids), fresh.engine->calibrate(golden.ids));
+}
+
 TEST(Infinigen, a_calibration_of_another_model_is_refused) {
     const GoldenLogits golden(golden_dir + "/tiny", "tiny-gqa-f32");
     const auto aux =

@@ -294,6 +294,26 @@ TEST_P(CpuSelectUnits, a_caller_that_does_not_know_units_chooses_rows) {
     EXPECT_EQ(device().try_run(device().prepare("kvp.select_rows/1"), {}, &choice.a), KVP_ERROR_INVALID);
 }
 
+TEST_P(CpuSelectUnits, refuses_shares_that_are_none) {
+    for (const float share : {-0.5f, 1.5f, 1e30f, NAN, INFINITY}) {
+        for (const bool fixed : {false, true}) {
+            if (fixed && share < 0) continue;  // by threshold
+            Choice choice(2, 96, 1, 96);
+            (fixed ? choice.a.fixed_share : choice.a.max_share) = share;
+            choice.lay_out();
+            EXPECT_EQ(device().try_run(device().prepare("kvp.select_rows/1"), {}, &choice.a), KVP_ERROR_INVALID)
+                << share << (fixed ? " fixed" : "");
+        }
+    }
+}
+
+TEST_P(CpuSelectUnits, refuses_counts_for_each_head_and_for_all_together) {
+    Choice choice(2, 96, 1, 96);
+    choice.lay_out();
+    choice.a.flags = KVP_SELECT_PER_HEAD | KVP_SELECT_SHARED;
+    EXPECT_EQ(device().try_run(device().prepare("kvp.select_rows/1"), {}, &choice.a), KVP_ERROR_INVALID);
+}
+
 TEST_P(CpuSelectUnits, refuses_units_that_reach_over_pages) {
     Choice choice(1, 96, 16, 96);
     choice.a.page_tokens = 24;
