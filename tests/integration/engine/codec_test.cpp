@@ -106,14 +106,17 @@ TEST(Kivi, goes_with_a_window_whose_pages_leave) {
     };
     const Case kivi{"kivi", 0, {"codec.kivi.recent_tokens=32"}};
     const auto expected = logits(kivi, {"memory.page_tokens=256"});
-    EXPECT_LE(largest_difference(logits(kivi, {"memory.page_tokens=32"}), expected), 1e-4);
-    EXPECT_GT(largest_difference(logits({"f16", 0, {}}, {"memory.page_tokens=32"}), expected), 1e-3);
+    // Sums are taken in another order, and with that a value now and then gets the code beside its own, a step of K or V of one
+    // token. f16 moves all of some ten thousand values by up to half a step; a block in the wrong place would do as much.
+    const double all_codes = largest_difference(logits({"f16", 0, {}}, {"memory.page_tokens=32"}), expected);
+    const double some_codes = all_codes / 100;
+    EXPECT_LE(largest_difference(logits(kivi, {"memory.page_tokens=32"}), expected), some_codes);
     auto small = copying();
     small.push_back("tiers.device.kv_bytes=" +
                     std::to_string(9 * 32 * 2 * (2 * 16 * 5 / 8 + 10)));  // and a little more
     EXPECT_LE(
         largest_difference(logits(kivi, small), logits(kivi, {"memory.page_tokens=256", "schedule.chunk_tokens=32"})),
-        1e-4);
+        some_codes);
 }
 
 // Then rows that are not encoded yet leave, and those behind them move. Where the prompt's rows leave from chunk to chunk the
