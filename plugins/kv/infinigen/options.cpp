@@ -195,7 +195,8 @@ int64_t Settings::floor_count(int64_t n_past) const {
 int64_t Settings::cap_count(int64_t n_past) const {
     int64_t room = said_count(n_past);
     if (room <= 0) {
-        // As the device multiplies, since groups and a head that shares may fill all of the room; otherwise one more makes up for our rounding.
+        // As the device multiplies, since groups and a head that shares may fill all of the room; otherwise one more makes
+        // up for our rounding.
         room = whole_groups || counts == KVP_SELECT_SHARED
                    ? static_cast<int64_t>(std::floor(static_cast<float>(cap) * static_cast<float>(n_past)))
                    : static_cast<int64_t>(std::floor(cap * static_cast<double>(n_past))) + 1;
